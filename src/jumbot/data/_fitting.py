@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import (
+    by_squeezed,
     few,
     in_blocks,
     kind_of_column,
@@ -105,8 +106,9 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
         if more:
             problems.append(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
         return [c for c in source if c in there], problems
+    others = by_squeezed(more)
     for column in lacking:
-        if same := [other for other in more if squeezed(other) == squeezed(column)]:
+        if same := others.get(squeezed(column)):
             raise ArgumentError(
                 f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be the same; use the same "
                 "name.",
@@ -116,15 +118,28 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
 
 
 def _plain_numbers(table: Table, columns: Sequence[str]) -> dict[str, Column]:
-    """What `_find` returns for columns of finite numbers that there is nothing to say of."""
+    """What `_find` returns for columns of numbers, some of them missing, that there is nothing to say of."""
     plain = plain_columns(table.frame)
     found: dict[str, Column] = {}
     for names, block in in_blocks(table.frame, [column for column in columns if column in plain]):
-        finite = np.isfinite(block).all(0)
-        names, block = list(compress(names, finite)), block[:, finite]
-        usual = ~too_fine(block) & ~_may_name_rows(names, block)
-        medians = np.median(block[:, usual], axis=0).tolist()
-        found |= {name: Column(name, fill=fill) for name, fill in zip(compress(names, usual), medians, strict=True)}
+        missing = np.isnan(block)
+        usable = ~np.isinf(block).any(0) & ~missing.all(0)
+        names, block, missing = list(compress(names, usable)), block[:, usable], missing[:, usable]
+        medians = _medians(block)
+        whole = ((block % 1 == 0) | missing).all(0)
+        block[missing] = np.broadcast_to(medians, block.shape)[missing]
+        usual = ~too_fine(block) & ~np.where(missing.any(0), whole, _may_name_rows(names, block))
+        found |= {
+            name: Column(name, fill=fill) for name, fill in compress(zip(names, medians.tolist(), strict=True), usual)
+        }
+    return found
+
+
+def _medians(numbers: np.ndarray) -> np.ndarray:
+    """Of the numbers that are there in each of these columns, which is one at least."""
+    counts = (~np.isnan(numbers)).sum(0)
+    ordered, every = np.sort(numbers, axis=0), np.arange(numbers.shape[1])  # NaN comes last
+    found: np.ndarray = (ordered[(counts - 1) // 2, every] + ordered[counts // 2, every]) / 2
     return found
 
 

@@ -108,7 +108,10 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
         return replace(domain, classes=classes)
     position = {name: i for i, name in enumerate(classes)}
     strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
-    same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
+    spelt: dict[str, list[str]] = {}
+    for c in classes if strange else ():
+        spelt.setdefault(_spelt(c), []).append(c)
+    same = [f"{name!r} for {c!r}" for name in strange for c in spelt.get(_spelt(name), ())]
     meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
     if not any(name in position for name in domain.classes):
         remark(

@@ -90,7 +90,7 @@ def _every_problem(met: ArgumentError, attempt: Attempt) -> ArgumentError:
             if error is None:
                 solved = True
                 break
-            problems += [problem for problem in problems_in(error) if problem not in problems]
+            problems = list(dict.fromkeys([*problems, *problems_in(error)]))
             more = dict(error.remedy)
             if "id" in more and attempt.reading.id is not None:
                 more["drop"] = (*more.get("drop", ()), more.pop("id"))
