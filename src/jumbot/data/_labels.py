@@ -157,15 +157,16 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """What names have in common that differ in capitals, spaces, underscores and the way that an accent is stored
-    alone, or are one number, as "1" and "01" are; "-1" and "1" are not.
+    """What names have in common that differ in capitals, spaces, underscores, signs that cannot be seen, and the way
+    that an accent is stored alone, or are one number, as "1" and "01" are; "-1" and "1" are not.
 
     >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
     (True, True, False)
     >>> _spelt("caf\N{LATIN SMALL LETTER E WITH ACUTE}") == _spelt("cafe\N{COMBINING ACUTE ACCENT}")
     True
     """
-    squeezed = re.sub(r"[\s_]+", "", unicodedata.normalize("NFKC", name)).casefold()
+    seen = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+    squeezed = re.sub(r"[\s_]+", "", seen).casefold()
     value = number_in(name)
     return squeezed if value is None or not math.isfinite(value) else repr(value + 0.0)
 

@@ -43,6 +43,7 @@ def noting() -> Iterator[list[str]]:
 
 
 WOULD_DO = "Try: "
+_LISTED = 30  # problems of one error
 _ORDER = ("label", "task", "domain", "columns", "id", "dates", "text", "drop")
 
 
@@ -65,7 +66,8 @@ def one_error(name: str, problems: Sequence[str], remedy: Mapping[str, Any], sol
     if len(problems) == 1:
         error = ArgumentError(problems[0], remedy=remedy)
     else:
-        lines = [f"{name}: {len(problems)} problems:", *(f"- {problem}" for problem in problems)]
+        lines = [f"{name}: {len(problems)} problems:", *(f"- {problem}" for problem in problems[:_LISTED])]
+        lines += [f"- {len(problems) - _LISTED} more"] * (len(problems) > _LISTED)
         how = WOULD_DO if solved else "For the others, try: "
         error = ArgumentError("\n".join([*lines, *([how + flags(remedy)] if remedy else [])]), remedy=remedy)
     error.problems = list(problems)  # type: ignore[attr-defined]
