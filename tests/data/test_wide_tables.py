@@ -165,3 +165,16 @@ def test_text_files_are_read_piece_by_piece_in_every_encoding(encoding: str, new
     assert frame["größe"].tolist() == [i / 8 for i in range(3000)]
     assert frame.iloc[:2, 1].tolist() == signs
     assert frame.index.tolist() == list(range(2, 3002))
+
+
+def test_many_columns_with_the_same_problem_are_counted() -> None:
+    """A report of a thousand remarks would be read by nobody."""
+    rng = np.random.default_rng(0)
+    here = pd.DataFrame({f"g{i}": rng.choice(["north", "south"], 30) for i in range(300)})
+    there = here.replace("south", "west")
+    with noting() as remarks, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepare(as_domain((here, [0, 1] * 15)), as_domain(there))
+    own = [remark for remark in remarks if "values that the source lacks" in remark]
+    assert len(own) == 9
+    assert "292 more columns" in own[-1]

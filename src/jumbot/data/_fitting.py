@@ -26,7 +26,7 @@ from jumbot.data._columns import Column, Columns
 from jumbot.data._encoders import NotADateError, find_dates, find_texts
 from jumbot.data._frames import Table
 from jumbot.data._labels import plain_text
-from jumbot.data._remarks import joined, one_error, remark
+from jumbot.data._remarks import few_of_each, joined, one_error, remark_on_column
 from jumbot.errors import ArgumentError
 
 MOST_CATEGORIES = 1000
@@ -62,20 +62,22 @@ def find_columns(
     found = []
     by_name = target is not None and source.named and target.named
     places = {} if target is None else dict(zip(source.frame.columns, target.frame.columns, strict=False))
-    easy = _plain_numbers(source, [c for c in chosen if c not in {*(dates or ()), *(text or ())}])
-    for column in chosen:
-        if column in easy:
-            found.append(easy[column])
-            continue
-        others = None if target is None else target.frame.get(column if by_name else places.get(column))
-        try:
-            found.append(_find(source, column, names[0], others, dates, text))
-        except ArgumentError as error:
-            problems.append(str(error))
-            more = error.remedy
-            if "id" in more and "id" in remedy:  # the first that names the rows is the id, others are left out
-                more = {"drop": (column,)}
-            remedy = joined(remedy, more)
+    asked = {*(dates or ()), *(text or ())}
+    easy = _plain_numbers(source, [column for column in chosen if column not in asked])
+    with few_of_each(names[0]):
+        for column in chosen:
+            if column in easy:
+                found.append(easy[column])
+                continue
+            others = None if target is None else target.frame.get(column if by_name else places.get(column))
+            try:
+                found.append(_find(source, column, names[0], others, dates, text))
+            except ArgumentError as error:
+                problems.append(str(error))
+                more = error.remedy
+                if "id" in more and "id" in remedy:  # the first that names the rows is the id, others are left out
+                    more = {"drop": (column,)}
+                remedy = joined(remedy, more)
     if problems:
         raise one_error(names[0], problems, remedy)
     if not found:
@@ -179,16 +181,18 @@ def _find(
     if len(distinct) <= most:
         text = next((value for value in values.dropna() if isinstance(value, str)), None)
         if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
-            remark(
+            remark_on_column(
                 f"{name}: column {column!r} contains numbers, some of them as text ({text!r}), and is treated as "
                 f"categories; convert all of them to numbers if they are quantities.",
+                "contain numbers as text",
                 stacklevel=3,
             )
         if kind == "text" and len(distinct) > 2 and all(map(_is_decorated, distinct)):
-            remark(
+            remark_on_column(
                 f"{name}: column {column!r} contains formatted numbers ({distinct[0]!r}) and is taken as "
                 "categories; write them as plain numbers, without thousands separators, currency or percent signs, if "
                 "their size matters.",
+                "contain formatted numbers",
                 stacklevel=3,
             )
         return Column(column, categories=tuple(distinct))
@@ -219,9 +223,10 @@ def _of_numbers(values: Any, column: str, name: str) -> Column:
     numbers = numbers_of(values)
     present = numbers[np.isfinite(numbers)]
     if names_rows(column, present):
-        remark(
+        remark_on_column(
             f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
             f"one, leave it out with drop={column!r} (--drop), or make it the id (--id {column!r}).",
+            "look like row numbers",
             stacklevel=3,
         )
     if present.size and too_fine(present[:, None])[0]:
@@ -298,9 +303,10 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
     """Of a column that float32 would blur."""
-    remark(
+    remark_on_column(
         f"{name}: column {column} has values from {numbers.min():.10g} to {numbers.max():.10g}, but float32 has "
         "only seven digits; subtract a constant first, or leave it out.",
+        "have more digits than float32",
         stacklevel=3,
     )
 

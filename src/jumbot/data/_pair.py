@@ -27,6 +27,7 @@ from jumbot.data._inputs import (
     scaled,
 )
 from jumbot.data._labels import check_source, match_classes
+from jumbot.data._remarks import few_of_each
 from jumbot.data._scaling import STANDARDISE
 from jumbot.data._screening import screen, screen_source
 from jumbot.data._tables import TableSamples
@@ -139,8 +140,9 @@ def _feature_format(
             found = replace(found, label=source.roles.label, id=source.roles.id)
         format = replace(format, width=len(found.features), columns=found)
     elif isinstance(source.samples, ArraySamples) and source.samples.array.dtype.itemsize > _FLOAT32:
-        for column in np.flatnonzero(too_fine(source.samples.array)):
-            warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])
+        with few_of_each(source.name):
+            for column in np.flatnonzero(too_fine(source.samples.array)):
+                warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])
     return scaled(format, source.with_samples(format.numbers(source)), standardise)
 
 
