@@ -72,7 +72,7 @@ def row_of(name: str, source: Data, target: Data) -> dict[str, Any]:
     return {
         "problem": name,
         "picked": best.table["candidate"].iloc[0],
-        "told": not best.why[0].startswith("Whether to adapt cannot be determined"),
+        "told": not best.why[0].startswith("Whether adaptation helps cannot be determined"),
         "gap_of_source_only": float(table.loc["source-only", "gap"]),
         "error": {
             "picked": float(errors.iloc[0]),

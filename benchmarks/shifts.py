@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def ours(source: Any, target: Any, how: dict[str, Any], seed: int, **asked: Any)
     estimate = model.estimated_accuracy
     return {
         **_figures(model),
-        "estimate": None if estimate is None else estimate.to_json(),
+        "estimate": None if estimate is None else asdict(estimate),
         "decision": None if model.decision is None else model.decision.method,
         "held_out": None if estimate is None else estimate.votes.get(HELD_OUT),
     }

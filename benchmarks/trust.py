@@ -232,7 +232,8 @@ def intervals(lines: list[dict[str, Any]]) -> str:
     """
     family, truth = (np.array([x[name] for x in lines]) for name in ("family", "accuracy"))
     text = [
-        "| interval | factor | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 |",
+        "| interval | factor | runs | estimated | covered | median width | mean absolute error "
+        "| low > 85, truth < 75 |",
         "| --- |" + " ---: |" * 7,
     ]
     every = []
@@ -367,8 +368,8 @@ def ends(lines: list[dict[str, Any]]) -> str:
     if not pairs:
         return ""
     text = [
-        "| as returned | runs | told | covered | median width | mean absolute error | low > 85, truth < 75 "
-        "| source-only | jumbot | the default | worst task | whose |",
+        "| as returned | runs | estimated | covered | median width | mean absolute error | low > 85, truth < 75 "
+        "| source-only | jumbot | the default | worst task | which |",
         "| --- |" + " ---: |" * 10 + " --- |",
     ]
     families = list(dict.fromkeys(s["family"] for s, _ in pairs))

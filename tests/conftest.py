@@ -25,7 +25,6 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.enable()
 
@@ -132,7 +131,7 @@ def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 #: the modules of `jumbot.report` that make figures
-DRAWING = ("_classes", "_comparison", "_curves", "_numbers", "_shift_page", "_tuning")
+DRAWING = ("_classes", "_comparison", "_curves", "_sections", "_shift_page", "_tuning")
 
 
 class Blank:

@@ -33,7 +33,8 @@ def _squared(x: Tensor, y: Tensor) -> Tensor:
 def _distances(x: Tensor, y: Tensor) -> Tensor:
     squared = _squared(x, y)
     if x.shape[-1] > _FEW:
-        # of points that nearly coincide the product keeps few digits, and the root magnifies the error: 1e-4 in float32
+        # for points that nearly coincide, the product keeps few digits, and the root magnifies the error: 1e-4 in
+        # float32
         near = torch.nonzero(squared < _NEAR * squared.amax((-2, -1), keepdim=True))
         x, y = (u.expand(*squared.shape[:-2], -1, -1) for u in (x, y))
         for pairs in near.split(_AT_ONCE // x.shape[-1] + 1):
@@ -117,15 +118,15 @@ def cosine(x: Tensor, y: Tensor) -> Tensor:
 def wfr(x: Tensor, y: Tensor) -> Tensor:
     r"""C_ij = -log cos^2(|x_i - y_j|), infinite from pi/2 on: the Wasserstein-Fisher-Rao cost.
 
-    With KL marginals at tau = 1 mass travels less than pi/2 and else grows or shrinks; points in other units are to be
-    divided by the distance at which growth is the cheaper way, times 2/pi.
+    With KL marginals at tau = 1, mass travels less than pi/2 and otherwise grows or shrinks.  Divide points in other
+    units by the distance from which growth is cheaper, times 2/pi.
 
     >>> wfr(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]))
     tensor([[0., inf]])
     """
     distance = euclidean(x, y)
     far = distance >= torch.pi / 2
-    # the choice comes first: beyond, the derivative of the logarithm would be NaN times zero
+    # select first: beyond pi/2, the derivative of the logarithm would be NaN times zero
     return torch.where(far, torch.inf, -2 * torch.log(torch.cos(torch.where(far, 0.0, distance))))
 
 

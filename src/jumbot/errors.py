@@ -13,15 +13,15 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Control characters but tab and new line; what turns the direction of text or ends a line without looking like it;
-# halves of characters, which no file in UTF-8 holds; what XML has no place for.
+# Control characters except tab and newline; characters that change the direction of text or end a line invisibly;
+# surrogates, which UTF-8 cannot encode; characters that XML does not allow.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def escaped(text: object) -> str:
-    r"""Text for a person to read: control characters, which names in data may hold, as Python writes them.
+    r"""Text for people to read: control characters, which names in data may contain, are escaped as in Python.
 
-    A terminal would obey them, and XML and HTML cannot hold them.
+    A terminal would interpret them, and XML and HTML cannot contain them.
 
     >>> print(escaped("ca\x1b[31mt\x00"), escaped("two\nlines"))
     ca\x1b[31mt\x00 two
@@ -31,7 +31,7 @@ def escaped(text: object) -> str:
 
 
 def one_line(text: object) -> str:
-    r"""The same of a name, which has no lines.
+    r"""The same for a name, on one line.
 
     >>> print(one_line("two\nlines"))
     two\nlines
@@ -83,7 +83,7 @@ class UnsupportedError(JumbotError, NotImplementedError):
 
 
 class MissingPackageError(JumbotError, ImportError):
-    """A package that only some uses need is not installed, or does not import: the message says what to install."""
+    """An optional package is not installed or cannot be imported; the message says what to install."""
 
 
 class UnboundedError(JumbotError, ValueError):
@@ -99,7 +99,7 @@ class UnboundedError(JumbotError, ValueError):
         self._message, self._amounts = message, amounts
 
     def times(self, unit: float) -> UnboundedError:
-        """The same, where costs and prices were given in another unit than they were solved in."""
+        """The same error in the units of the caller, if the problem was solved in others."""
         return UnboundedError(self._message, **{name: unit * amount for name, amount in self._amounts.items()})
 
 
@@ -112,7 +112,7 @@ class NotFiniteError(JumbotError, ArithmeticError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has ended the work: Ctrl-C, or SIGTERM.  The message says how to continue, if possible."""
+    """A signal, Ctrl-C or SIGTERM, stopped the work.  The message says how to continue, if possible."""
 
     def __init__(self, how: str = "", signal: int = 2) -> None:
         super().__init__(how)
@@ -140,7 +140,7 @@ class NegativeTransferWarning(UserWarning):
 
 
 def suggest(word: object, known: Iterable[str]) -> str:
-    """The end of an error about a word that is not known: the nearest one, and all.
+    """The end of an error message about an unknown word: the closest known word, and all known words.
 
     >>> suggest("DAN", ["jumbot", "dann"])
     "did you mean 'dann'? Known: jumbot, dann."
@@ -154,7 +154,7 @@ def suggest(word: object, known: Iterable[str]) -> str:
     return (f"did you mean {by_small[near[0]]!r}? " if near else "") + listed
 
 
-#: What other libraries and other people call arguments of ours.
+#: What other libraries call our arguments.
 _MEANT = {
     "labels": "label",
     "label_column": "label",
@@ -188,7 +188,7 @@ def suggest_option(word: str, known: Iterable[str]) -> str:
 
 
 def hinting(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with the name that was meant in the error about a keyword that it does not have.
+    """The function, with an error about an unknown keyword that suggests the right one.
 
     >>> hinting(lambda epsilon: epsilon)(reg=0.1)
     Traceback (most recent call last):
@@ -203,7 +203,7 @@ def hinting(function: Callable[P, R]) -> Callable[P, R]:
             names = inspect.signature(function).parameters
             unknown = [name for name in kwargs if name not in names]
             if not unknown or error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # it is of the work, not of the call
+                raise  # raised inside the function, not by the call
             close = difflib.get_close_matches(unknown[0], names, n=1)
             meant = _MEANT.get(unknown[0]) if _MEANT.get(unknown[0]) in names else close[0] if close else None
             raise TypeError(f"{error}" + (f"; did you mean {meant!r}?" if meant else "")) from None
@@ -212,7 +212,7 @@ def hinting(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def need(module: str, purpose: str, extra: str, package: str | None = None) -> Any:
-    """The module, or an error that says which extra of jumbot brings it.
+    """The module, or an error that names the extra of jumbot that installs it.
 
     >>> need("nothing_of_that_name", "drawing", "adapt")
     Traceback (most recent call last):
@@ -225,7 +225,7 @@ def need(module: str, purpose: str, extra: str, package: str | None = None) -> A
 
 
 def missing(error: ImportError, purpose: str, extra: str, package: str | None = None) -> MissingPackageError:
-    """What to say where an import failed."""
+    """The message for a failed import."""
     absent = isinstance(error, ModuleNotFoundError)
     name = (error.name or "").partition(".")[0] if absent else package
     state = "is not installed" if absent else f"does not import ({error})"

@@ -2,7 +2,7 @@
 
 Profiled at m = 64 (unbalanced), the sweeps of a step's three problems are .15 of its .4 ms and calls into Python the
 rest; autograd through `sinkhorn_divergence` takes three times as long.  So gradients of the named costs come in closed
-form from the plans, the sweeps are called without the solver's checks, and nothing of a step touches all n points.
+form from the plans, the sweeps are called without the solver's checks, and no step touches all n points.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
 from jumbot.minibatch._costs import Minibatches
-from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._losses import Loss, Solved
 from jumbot.minibatch._sampling import Points, draw_subsets
-from jumbot.minibatch._tiles import Solved
 from jumbot.transport._certificate import reachable, solved
 from jumbot.transport._checks import Array, called, read_clouds
 from jumbot.transport._debiased import debiased, pulled
@@ -36,7 +35,7 @@ from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
 
 Callback = Callable[[int, Array, float], object]
-_SWEEPS = 1000  # before the general solver, which knows more than sweeps, is asked
+_SWEEPS = 1000  # before the general solver, which has more than sweeps, takes over
 _NONE = np.empty(0, dtype=np.int64)
 _FAR = 1e50  # coordinates whose squares are far from overflow
 
@@ -143,7 +142,7 @@ def gradient_flow(
 
 
 class _Shown:
-    """Snapshots, filled on the way: a list that is stacked takes the memory twice."""
+    """Snapshots in one array: stacking a list would need twice the memory."""
 
     def __init__(self, x0: Tensor, stops: list[int], numpy: bool) -> None:
         self.stops, self.numpy = stops, numpy
@@ -152,19 +151,19 @@ class _Shown:
         self.taken = 0
 
     def take(self, done: int, x: Tensor) -> None:
-        """Keep the points after `done` steps, where a snapshot is due."""
+        """Keep the points after `done` steps if a snapshot is due."""
         if done in self._places:
             self.points[self._places[done]] = x
             self.taken += 1
 
     def out(self, points: Tensor) -> Array:
-        """As the caller gave x0."""
+        """In the kind and dtype of x0."""
         points = points.to(self.points.dtype)
         return points.numpy() if self.numpy else points
 
 
 def _run(flow: _Flow, steps: int, shown: _Shown, callback: Callback | None) -> tuple[list[float], bool]:
-    """The loss before each step, and whether Ctrl-C came before the last."""
+    """The loss before each step, and whether Ctrl-C stopped the flow early."""
     losses: list[float] = []
     shown.take(0, flow.x)
     try:
@@ -189,7 +188,7 @@ class Trajectory:
     steps : array of shape (s,)
         The steps after which snapshots were taken.
     snapshots : array of shape (s, n, d)
-        The points then.
+        The points after these steps.
     losses : array
         The minibatch loss before each step.
     points : array of shape (n, d)
@@ -199,7 +198,7 @@ class Trajectory:
     settings : dict
         The arguments of the flow.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C stopped the flow.
     """
 
     steps: np.ndarray
@@ -216,9 +215,9 @@ class Trajectory:
         return self.steps * self.settings["learning_rate"]
 
     def animate(self, path: str | Path, *, colors: Any = None, fps: int = 10, dpi: float = 100) -> Path:
-        """Write the snapshots, one per frame, as GIF, or as MP4 where ffmpeg is installed; returns the path.
+        """Write the snapshots, one per frame, as a GIF, or as an MP4 if ffmpeg is installed; return the path.
 
-        The first two coordinates are shown; `colors` is what matplotlib takes for the points.
+        The first two coordinates are shown; `colors` are the colours of the points for matplotlib.
         """
         from jumbot.report._drawings import animate
 
@@ -288,7 +287,7 @@ class _Flow:
         return torch.where(cost > 0, solved.plan / (2 * cost), 0.0)  # at distance zero the subgradient 0
 
     def _by_autograd(self, x: Tensor, y: Tensor, ground: Cost) -> tuple[float, Tensor]:
-        """The plans held fixed (envelope theorem), their costs differentiated."""
+        """Differentiate the costs with the plans held fixed (envelope theorem)."""
 
         def transport(u: Tensor, v: Tensor) -> tuple[Solved, Tensor]:
             cost = called(ground, u, v)

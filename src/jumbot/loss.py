@@ -21,7 +21,7 @@ from jumbot.transport.divergences import parse
 
 SCALE = 360.0  # mean squared distance between source embeddings, ResNet-50 features behind a Xavier bottleneck of 256
 _MEMORY = 0.1
-_SUMS = 1e-2  # by which the sum of probabilities in half precision may miss 1
+_SUMS = 1e-2  # tolerance for the sum of probabilities in half precision
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class JointLoss:
     mass : Tensor
         The sum of the plan.
     wrong_mass : Tensor or None
-        The share of the mass between different labels, where target labels were given.
+        The share of the mass between different labels, if target labels were given.
     """
 
     loss: Tensor
@@ -236,8 +236,8 @@ class EmbeddingScale(nn.Module):
     .. math:: s \leftarrow .9\, s + .1\, \tfrac{2}{n} \textstyle\sum_i \|z_i - \bar z\|^2
 
     s is detached, starts with the first minibatch, and is not updated in evaluation mode.  Each minibatch is scaled by
-    what came before it, and moves s for the next; with `deferred` s moves when `settle` is called, by the mean of all
-    minibatches since.  Multiplying every embedding by a constant multiplies s by its square, and leaves scaled
+    the s of those before it, and then updates s; with `deferred`, s is updated when `settle` is called, by the mean of
+    all minibatches since.  Multiplying every embedding by a constant multiplies s by its square, and leaves scaled
     distances as they are.
 
     >>> scale = EmbeddingScale(8.0)
@@ -273,7 +273,7 @@ class EmbeddingScale(nn.Module):
 
     @torch.no_grad()
     def settle(self, mean: Callable[[Tensor], Tensor] = torch.clone) -> None:
-        """Move s by what was seen; `mean` takes the mean over processes, where there are several."""
+        """Update s from the minibatches seen; `mean` averages over processes, if there are several."""
         if self.seen:
             now = mean(torch.stack(self.seen).mean())
             self.square = torch.where(self.square > 0, (1 - _MEMORY) * self.square + _MEMORY * now, now)
@@ -333,7 +333,8 @@ def _check(
         )
     if logits_t.ndim != 2 or len(logits_t) != len(features_t):
         raise ArgumentError(
-            f"logits_t: shape {tuple(logits_t.shape)}; it must be ({len(features_t)}, classes), a row a target sample."
+            f"logits_t: shape {tuple(logits_t.shape)}; it must be ({len(features_t)}, classes), "
+            "one row per target sample."
         )
     if labels_s.shape not in (features_s.shape[:1], (len(features_s), logits_t.shape[1])):
         raise ArgumentError(

@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 
 import jumbot
 from jumbot.adaptation._networks import features
+from jumbot.data._labels import encode_labels
 from jumbot.errors import ArgumentError, NotFiniteError
 from tests.refusals import refused
 
@@ -105,6 +106,42 @@ def test_truth_values_and_bytes_are_predicted_as_such(names: Any, rng: np.random
     for found in (model.predict(rows), jumbot.load(tmp_path).predict(rows)):
         assert found.dtype == labels.dtype
         assert (found == labels).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([" <=50K", " >50K"]),
+        np.array(["a ", " b"], object),
+        np.array(["x", "y"], "<U9"),
+        np.array([7, "seven"], object),
+        np.array([True, False], object),
+        np.array([1.0, 2.0], object),
+        np.array(["1", "02"], object),
+    ],
+)
+def test_labels_are_predicted_as_they_were_given(names: np.ndarray, rng: np.random.Generator, tmp_path: Path) -> None:
+    labels = names[np.arange(40) % 2]
+    rows = rng.normal(size=(40, 2)) + 6 * (np.arange(40) % 2)[:, None]
+    model = jumbot.adapt((rows, labels), (rows, labels), steps=30, method="jumbot", judge=False)
+    assert model.results["accuracy"] > 0.9  # the target's labels are matched by name
+    model.save(tmp_path)
+    for found in (model.predict(rows), jumbot.load(tmp_path).predict(rows)):
+        assert found.dtype == labels.dtype
+        assert (found == labels).mean() > 0.9
+        assert {type(label) for label in found.tolist()} == {type(label) for label in labels.tolist()}
+
+
+def test_texts_of_two_sources_stay_texts(rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(40, 2)) + 6 * (np.arange(40) % 2)[:, None]
+    labels = [np.array(names)[np.arange(40) % 2] for names in (["1", "2"], ["1", "12"])]
+    model = jumbot.adapt([(rows, labels[0]), (rows, labels[1])], rows, steps=2, method="jumbot", judge=False)
+    assert model.predict(rows).dtype == "<U2"
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with refused("labels"):
+        encode_labels(np.array([b"\xff", b"a"]))
 
 
 def test_bytes_as_objects_are_predicted_as_bytes(rng: np.random.Generator) -> None:

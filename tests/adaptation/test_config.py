@@ -331,13 +331,13 @@ def test_rates_of_a_backbone_that_has_none_are_refused() -> None:
     with refused("backbone_rate"):
         make_config(frozen, "jumbot", None, rate)
     for source in (small, rows):
-        with refused("has no effect on a network that has one rate"):
+        with refused("backbone_rate"):
             make_config(source, "jumbot", None, rate)
     make_config(rows, "rot", None, {"backbone_rate": 0.1})  # the default, beside the recipe's 1
     make_config(frozen, "jumbot", None, {**rate, "freeze": False})
     module, X = torch.nn.Linear(5, 4), RNG.normal(size=(12, 5))
     jumbot.adapt((X, LABELS), X, backbone=module, features=3, steps=1, **rate, method="jumbot", judge=False)
-    with refused("has no effect on a network that has one rate"):
+    with refused("backbone_rate"):
         jumbot.adapt((X, LABELS), X, backbone=module, steps=1, **rate, method="jumbot", judge=False)
     with refused("hidden"):
         jumbot.adapt((X, LABELS), X, backbone=module, steps=1, hidden=[9], method="jumbot", judge=False)

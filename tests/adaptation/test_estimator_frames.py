@@ -65,7 +65,7 @@ def test_dates_and_text_by_options(rng: np.random.Generator) -> None:
         frame["seen"] = pd.date_range("2024-01-01", periods=ROWS)
         frame["note"] = [" ".join(rng.choice(words[:7] if one == "ill" else words[5:], 6)) for one in labels]
         del frame["age"], frame["ward"]
-    with refused("'seen' contains dates"):
+    with refused("'seen'.*dates="):
         _classifier().fit(X, y, X_target=there)
     clf = _classifier(options={"dates": True, "text": "note"}).fit(X, y, X_target=there)
     assert clf.score(there, truth) > 0.8

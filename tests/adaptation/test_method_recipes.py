@@ -67,7 +67,7 @@ def test_on_the_papers_photographs_rivals_are_as_published(recipe: str) -> None:
 
     published = recipe in IMAGES
     assert options("cdan-e").entropy_gradient is published
-    assert options("pada").refresh_every == options("ba3us").refresh_every == (500 if published else None)
+    assert {options(name).refresh_every for name in ("pada", "ba3us", "rot")} == {500 if published else None}
     original = (options("deepjdot").eta1, options("deepjdot").eta2) == (0.001, 0.0001)
     assert original is published
 

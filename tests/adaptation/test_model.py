@@ -73,13 +73,13 @@ def test_saved_and_loaded(blobs: Any, tmp_path: Path) -> None:
     assert again.predict(target)[0] in model.classes
     assert again.transform(target).shape == (len(target), 256)
     assert again.evaluate(target).n == len(target)
-    with refused("no run folder"):
+    with refused("report"):
         again.report()
     described = json.loads((tmp_path / "saved" / "model.json").read_text())
     (tmp_path / "saved" / "model.json").write_text(json.dumps(described | {"format": 7, "jumbot": "9"}))
     with refused(r"jumbot 9\b"):
         jumbot.load(tmp_path / "saved")
-    with refused("no model to load"):
+    with refused(r"model\.json"):
         jumbot.load(tmp_path)
 
 
@@ -102,7 +102,7 @@ def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
         jumbot.load(tmp_path / "run")
     again = jumbot.load(tmp_path / "run", backbone=nn.Sequential(nn.Linear(3, 7), nn.Tanh()))
     np.testing.assert_array_equal(again.predict(target), model.predict(target))
-    with refused("fails on a sample"):
+    with refused("backbone"):
         jumbot.adapt(source, target, backbone=nn.Linear(9, 7), steps=1, method="jumbot", judge=False)
     with refused(r"\(batch, features\)"):
         jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1, method="jumbot", judge=False)
@@ -136,7 +136,7 @@ def test_a_class_with_one_sample_and_strings() -> None:
     rng = np.random.default_rng(0)
     y = np.array(["cat"] * 20 + ["dog"] * 20 + ["emu"])
     X = rng.normal(size=(41, 3)) + 4 * (y == "dog")[:, None] - 4 * (y == "emu")[:, None]
-    model = jumbot.adapt((X, y), X + 0.1, steps=150, select="source_validation", method="jumbot", judge=False)
+    model = jumbot.adapt((X, y), X + 0.1, steps=80, select="source_validation", method="jumbot", judge=False)
     assert (model.predict(X) == y).mean() > 0.9
 
 
@@ -185,7 +185,7 @@ def test_partial_target(blobs: Any, tmp_path: Path) -> None:
     assert set(model.results["diagnosis"]["absent_classes"]) == {2, 3}
     with refused("partial"):
         jumbot.adapt(source, target, partial="class 9", method="jumbot", judge=False)
-    with refused("no labels"):
+    with refused("labels"):
         jumbot.adapt(source, target.unlabelled(), partial="first:2", method="jumbot", judge=False)
 
 
@@ -212,6 +212,6 @@ def test_a_column_in_dollars_does_not_take_over() -> None:
     y = np.arange(150) % 3
     X = np.c_[3 * np.eye(3)[y] + 0.5 * rng.normal(size=(150, 3)), rng.normal(50_000, 20_000, 150)]
     target = X + np.array([0.5, -0.5, 0.0, 1000.0])
-    model = jumbot.adapt((X, y), target, steps=150, method="jumbot", judge=False)
+    model = jumbot.adapt((X, y), target, steps=80, method="jumbot", judge=False)
     assert (model.predict(target) == y).mean() > 0.9
     assert model.input.std is not None

@@ -175,14 +175,14 @@ def test_a_model_without_held_out_samples_says_so() -> None:
     X, y = data(60, 0)
     bare = jumbot.adapt((X, y), X, steps=3, method="source-only", judge=False)
     for call in (lambda: bare.predict_set(X), lambda: bare.write_predictions(X, "none.csv", coverage=0.9)):
-        with pytest.raises(jumbot.ArgumentError, match="no held-out source samples") as error:
+        with pytest.raises(jumbot.ArgumentError) as error:
             call()
         assert error.value.argument == "coverage"
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, "much", math.nan])
 def test_a_coverage_that_is_none_is_refused(model, coverage) -> None:
-    with pytest.raises(jumbot.ArgumentError, match="coverage") as error:
+    with pytest.raises(jumbot.ArgumentError) as error:
         model.predict_set(data(20, 3)[0], coverage=coverage)
     assert error.value.argument == "coverage"
 

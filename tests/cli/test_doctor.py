@@ -48,11 +48,11 @@ def test_it_says_how_to_get_the_digits(
     (tmp_path / "usps").mkdir()
     doctor._say_data(print)
     out = capsys.readouterr().out
-    assert f"digits below {tmp_path}: usps" in out
+    assert f"digits in {tmp_path}: usps" in out
     assert "mnist, mnistm, svhn: " in out
     assert "train.npz" in out
     assert "JUMBOT_DATA" in out
     for name in ("mnist", "mnistm", "svhn"):
         (tmp_path / name).mkdir()
     doctor._say_data(print)
-    assert capsys.readouterr().out == f"digits below {tmp_path}: usps, mnist, mnistm, svhn\n"
+    assert capsys.readouterr().out == f"digits in {tmp_path}: usps, mnist, mnistm, svhn\n"

@@ -26,7 +26,7 @@ WORK = {
     "predict": "jumbot.adaptation._model.load",
     "evaluate": "jumbot.adaptation._model.load",
     "export": "jumbot.adaptation._model.load",
-    "features": "jumbot.adaptation._feature_table.write_features",
+    "features": "jumbot.adaptation._written_tables.write_features",
     "shift": "jumbot._shift.found.read_domains",
     "distance": "jumbot.data._tables.load_pair",
     "flow": "jumbot.data._tables.load_pair",

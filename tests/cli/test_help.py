@@ -164,8 +164,8 @@ def test_a_page_fits_a_narrow_terminal_and_begins_with_examples(
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_are_commands_that_are_understood(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from jumbot.cli import _parsing as parsing
-    from jumbot.cli._command import command_class
     from jumbot.cli._completion import classes, options
+    from jumbot.cli._help import command_class
 
     monkeypatch.setattr(parsing, "show_help", lambda *_: None)
     for _, typed in command_class(name).examples:

@@ -194,9 +194,9 @@ def test_mnistm_through_load(photographs: Path, tmp_path: Path, rng: np.random.G
 
 def test_mnistm_without_photographs(tmp_path: Path) -> None:
     black = np.zeros((1, 28, 28), np.uint8)
-    with refused("contains no images"):
+    with refused("photographs"):
         make_mnistm(black, tmp_path)
-    with refused("none is not a folder"):
+    with refused("photographs: .*none"):
         make_mnistm(black, tmp_path / "none")
     (tmp_path / "x.jpg").write_bytes(b"rubbish")
     with refused(r"x\.jpg"):

@@ -69,7 +69,7 @@ def test_flat_folder_has_no_labels(tmp_path: Path, pets: Path) -> None:
 def test_nested_target_whose_folders_are_no_classes(tmp_path: Path, pets: Path) -> None:
     for year in ("2020", "2021"):
         _save(tmp_path / "new" / year / "a.jpg")
-    with pytest.warns(UserWarning, match="treated as unlabelled"):
+    with pytest.warns(UserWarning, match=r"new:.*\b2020\b"):
         _, target, _ = prepare(as_domain(pets), as_domain(tmp_path / "new"), 8)
     assert target.labels is None
     assert len(target) == 2
@@ -134,11 +134,11 @@ def test_a_file_that_breaks_later_is_named(pets: Path) -> None:
 
 
 def test_folders_without_images(tmp_path: Path) -> None:
-    with refused("contains no images"):
+    with refused(r"\.jpg"):
         as_domain(tmp_path)
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "notes.txt").touch()
-    with refused("contains no images"):
+    with refused(r"\.jpg"):
         as_domain(tmp_path)
     with refused("none:"):
         load_folder(tmp_path / "none")
@@ -336,7 +336,7 @@ def test_folders_of_domains_as_several_sources(tmp_path: Path) -> None:
     assert found.origins.tolist() == [0, 0, 1, 1]
     assert found.classes == ("mug", "pen")
     assert list(found.ids or ()) == ["camA/mug/1.png", "camA/pen/1.png", "camB/mug/1.png", "camB/pen/1.png"]
-    with refused("has no labels"):
+    with refused("labels"):
         as_domain(tmp_path / "camA", domain="all")
     for inside in ("camB", "camB/mug"):
         with refused("target"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import shutil
 import sys
 import zipfile
@@ -74,15 +75,15 @@ def archive(path, shape):
 @pytest.mark.parametrize("shape", [(10**12, 4), (-5, 4), (2**62, 2**62)])
 def test_an_array_that_claims_what_it_has_not(tmp_path, shape, ending):
     file = archive(tmp_path / f"a{ending}", shape)
-    with refused("cannot be read"):
+    with refused(re.escape(file.name)):
         as_domain(str(file))
-    with refused("cannot be read"):
+    with refused(re.escape(file.name)):
         jumbot.estimate(str(file), X, m=4, k=2, epsilon=0.1)
 
 
 def test_an_archive_of_nothing(tmp_path):
     np.savez(tmp_path / "none.npz")
-    with refused("contains no array"):
+    with refused(r"none\.npz"):
         jumbot.estimate(str(tmp_path / "none.npz"), X, m=4, k=2, epsilon=0.1)
 
 
@@ -109,13 +110,13 @@ def test_a_workbook_of_nested_entities(tmp_path, part):
         body = xml.split(b"?>", 1)[-1]
         return b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY l0 "lol">' + ENTITIES + b"]>" + body
 
-    with refused("defines entities"):
+    with refused(r"lol\.xlsx"):
         as_domain(workbook(tmp_path / "lol.xlsx", part, change), label="kind")
 
 
 def test_a_workbook_whose_markup_is_cut(tmp_path):
     file = workbook(tmp_path / "cut.xlsx", "xl/worksheets/sheet1.xml", lambda xml: xml[:200])
-    with refused("cannot be read"):
+    with refused(r"cut\.xlsx"):
         as_domain(file, label="kind")
 
 
@@ -143,10 +144,10 @@ class TestPipes:
     def test_as_data(self, tmp_path):
         for name in ("a.csv", "a.npz", "a.npy", "a.xlsx", "a.parquet", "a.png", "a.txt", "a"):
             os.mkfifo(tmp_path / name)
-            with refused("is not a regular file"):
+            with refused(re.escape(name)):
                 as_domain(str(tmp_path / name))
         for name in ("a.npy", "a.npz"):
-            with refused("is not a regular file"):
+            with refused(re.escape(name)):
                 jumbot.estimate(str(tmp_path / name), X, m=4, k=2, epsilon=0.1)
 
     def test_among_images(self, tmp_path):
@@ -174,7 +175,7 @@ class TestPipes:
 
     def test_read_bytes(self, tmp_path):
         os.mkfifo(tmp_path / "pipe")
-        with refused("is not a regular file"):
+        with refused("pipe"):
             read_bytes(tmp_path / "pipe")
 
 

@@ -66,7 +66,7 @@ def test_lists_of_files(multi: Path) -> None:
     with refused(r"1.*2.*absent\.png"):
         as_domain([str(files[0]), "absent.png"])
     (multi / "notes.csv").write_text("a\n1\n")
-    with refused("a list of files must contain images"):
+    with refused(r"notes\.csv"):
         as_domain([multi / "notes.csv", files[0]])
 
 
@@ -134,7 +134,7 @@ def test_arrays_that_may_be_one_picture() -> None:
 
 
 def test_items_that_differ_in_shape() -> None:
-    with refused("its items differ in shape"):
+    with refused("shape"):
         as_domain([np.zeros(3), np.zeros(4)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
@@ -198,7 +199,7 @@ def test_rubbish_cannot_be_read(tmp_path: Path, name: str) -> None:
         flipped = [whole[:i] + bytes([whole[i] ^ 255]) + whole[i + 1 :] for i in range(10, len(whole))]
         for damaged in (whole[:-6], *flipped):
             (tmp_path / name).write_bytes(damaged)
-            with refused("cannot be read|is not UTF-8"):
+            with refused(re.escape(name)):
                 load_table(tmp_path / name)
 
 

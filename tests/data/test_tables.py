@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -131,20 +132,20 @@ def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     with refused(r"\b2\b.*\b4\b"):
         load_table(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", X=X, y=np.array([None, "a", 1, 2], dtype=object))
-    with refused("cannot be read"):
+    with refused(r"c\.npz"):
         load_table(tmp_path / "c.npz")
-    for name, match in [("d.npz", "cannot be read"), ("d.parquet", "cannot be read"), ("d.xls", "not known")]:
+    for name in ("d.npz", "d.parquet", "d.xls"):
         (tmp_path / name).write_bytes(b"rubbish")
-        with refused(match):
+        with refused(re.escape(name)):
             load_table(tmp_path / name)
     (tmp_path / "e.csv").write_text("a,label\n")
-    with refused("contains no rows"):
+    with refused(r"e\.csv"):
         load_table(tmp_path / "e.csv")
     (tmp_path / "f.csv").touch()
-    with refused(r"cannot be read|contains no rows"):
+    with refused(r"f\.csv"):
         load_table(tmp_path / "f.csv")
     (tmp_path / "g.csv").write_text("label\ncat\n")
-    with refused("no columns of features"):
+    with refused(r"g\.csv"):
         load_table(tmp_path / "g.csv")
 
 
@@ -188,7 +189,7 @@ def test_datasets_that_cannot_be_used() -> None:
         def __iter__(self):
             return iter([1])
 
-    with refused("has no length"):
+    with refused("Stream"):
         as_domain(Stream())
     with refused("is empty"):
         as_domain(TensorDataset(torch.zeros(0, 2)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from jumbot.cli._app import COMMANDS
 from jumbot.cli._arguments import entries
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._run_options import every_option
 
 MODULES = ("jumbot", "jumbot.minibatch.bounds", "jumbot.data", "jumbot.methods", "jumbot.report")

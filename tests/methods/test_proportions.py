@@ -11,7 +11,7 @@ import torch
 
 import jumbot
 from jumbot.loss import JointTransportLoss
-from jumbot.methods._proportions import LEAST_EVIDENCE, WAIT, TargetProportions
+from jumbot.methods._joint_transport import LEAST_EVIDENCE, WAIT, TargetProportions
 from tests.refusals import refused
 
 

@@ -9,6 +9,7 @@ import torch
 
 import jumbot
 from jumbot.cost import squared_euclidean
+from tests.oracles import Problem
 
 N = 5
 TRANSPORT = {
@@ -148,9 +149,23 @@ def test_the_divergence_is_positive_symmetric_and_not_definite(tau, rng):
 
 
 @pytest.mark.parametrize("name", ["exact kl", "exact balanced", "exact tv"])
+def test_optimal_plans_are_a_convex_set(name, rng):
+    """Lemma 3: mixtures of plans that changes of the cost by 1e-9 single out; the objective is the oracle's."""
+    x, y = np.array([[0, 0], [1, 1], [2, 0]]), np.array([[1, 0], [0, 1], [2, 1]])
+    cost = ((x[:, None] - y) ** 2).sum(-1).astype(float)  # ones and fives: three permutations are optimal
+    problem = Problem(cost, np.full(3, 1 / 3), np.full(3, 1 / 3), **TRANSPORT[name])
+    plans = [problem.but(cost=cost + 1e-9 * rng.normal(size=(3, 3))).solve().plan for _ in range(8)]
+    first, second = max(itertools.combinations(plans, 2), key=lambda pair: np.abs(pair[0] - pair[1]).max())
+    assert np.abs(first - second).max() > 0.05
+    least = problem.truth()[0]
+    for share in (0.0, 0.25, 0.5, 1.0):
+        assert problem.objective(share * first + (1 - share) * second) == pytest.approx(least, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["exact kl", "exact balanced", "exact tv"])
 @pytest.mark.parametrize("m", [2, 3])
 def test_a_derivative_at_ties_is_one_of_clarke(name, m, rng):
-    """Lemma 3 and Theorem 2: -E h is Clarke regular, so one-sided derivatives bracket every generalised gradient.
+    """Lemma 7 and Theorem 2: -E h is Clarke regular, so one-sided derivatives bracket every generalised gradient.
 
     Points of a lattice: many plans are optimal, h has kinks there, and `solve` returns one of the gradients.
     """

@@ -163,7 +163,7 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
 
 
 def test_no_run(tmp_path: Path) -> None:
-    with refused("is not a folder"):
+    with refused("nowhere"):
         read_run(tmp_path / "nowhere")
     with refused(r"config\.json"):
         read_run(tmp_path)

@@ -329,7 +329,7 @@ def test_same_runs_same_file_and_callers_settings_are_left_alone(tmp_path: Path)
 def test_refusals(tmp_path: Path) -> None:
     with refused("runs"):
         write_report([], tmp_path)
-    with refused("not the folder of a run"):
+    with refused(r"config\.json"):
         write_report([tmp_path], tmp_path)
     run = make_run(tmp_path / "run", rows=10, steps=10, source_steps=5)
     config = json.loads((run / "config.json").read_text())

@@ -320,7 +320,7 @@ def test_points(cost, rng):
 
 def test_a_callable_cost_sees_all_points_at_once(rng, monkeypatch):
     """One that divides by the largest distance would mean something else in each block."""
-    monkeypatch.setattr("jumbot.transport._given._AT_ONCE", 10)
+    monkeypatch.setattr("jumbot.transport._evidence._AT_ONCE", 10)
     x, y = rng.normal(size=(20, 2)), rng.normal(size=(10, 2))
 
     def scaled(u, v):
@@ -339,7 +339,7 @@ def test_blocks_change_nothing(setting, rng, monkeypatch):
     solution = problem.solve(tol=1e-4)
     parts = {"plan": solution.plan * 1.01, "potentials": [p + 0.01 for p in solution.potentials]}
     whole = jumbot.certify(problem.cost, problem.a, problem.b, **parts, **setting)
-    monkeypatch.setattr("jumbot.transport._given._AT_ONCE", 14)
+    monkeypatch.setattr("jumbot.transport._evidence._AT_ONCE", 14)
     blocks = jumbot.certify(problem.cost, problem.a, problem.b, **parts, **setting)
     assert blocks.value == pytest.approx(whole.value, rel=1e-13)
     assert blocks.gap == pytest.approx(whole.gap, rel=1e-9)
@@ -353,7 +353,7 @@ def test_potentials_of_many_points_take_no_matrix(rng, monkeypatch):
         asked.append(u.shape[-2] * v.shape[-2])
         return named(u, v)
 
-    monkeypatch.setattr("jumbot.transport._given.parse_cost", lambda cost: watched)
+    monkeypatch.setattr("jumbot.transport._evidence.parse_cost", lambda cost: watched)
     x, y = rng.normal(size=(8000, 2)), rng.normal(size=(3000, 2))
     found = jumbot.certify(x=x, y=y, potentials=(np.zeros(8000), np.zeros(3000)), epsilon=1.0, tau=1.0)
     assert found.gap > 0

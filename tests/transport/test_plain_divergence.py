@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import jumbot
-from jumbot.transport import _plain_divergence as plain_divergence
+from jumbot.transport import _debiased as plain_divergence
 from jumbot.transport._kernels.symmetric import is_symmetric
 
 CASES = [

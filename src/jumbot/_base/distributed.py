@@ -33,10 +33,11 @@ def _announced() -> bool:
 
 @cache
 def leave_at_exit() -> None:
-    """Have a group of gloo that is about to be joined left while the interpreter still runs; the user's own stays.
+    """Leave the gloo group that is about to be joined before the interpreter ends; a group of the user stays.
 
-    Its threads release tensors some time after a collective has returned, and take Python's lock for that: one that
-    is late, and finds the interpreter ending, aborts the process.  Only when nothing holds the group are they joined.
+    Its threads release tensors some time after a collective has returned, and need Python's lock for that: a late
+    thread that finds the interpreter shutting down aborts the process.  They are joined only when nothing references
+    the group.
     """
     if dist.is_available() and not dist.is_initialized() and _announced():
         import torch.distributed.nn.functional  # noqa: F401  defaults of its functions hold a group that is there first
@@ -46,7 +47,7 @@ def leave_at_exit() -> None:
 
 def _leave() -> None:
     if dist.is_initialized() and dist.get_backend() == "gloo":
-        gc.collect()  # a DistributedDataParallel that nobody needs any more holds it too
+        gc.collect()  # an unused DistributedDataParallel may still reference it
         dist.destroy_process_group()
 
 

@@ -21,7 +21,7 @@ _PAGE = 5.0  # seconds that a page takes
 def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary name next to `path` to write to: it replaces `path` if the block succeeds, and is removed otherwise.
 
-    A kill or a full disk leaves the file that was there before.  Several processes may write the same path.
+    If the process is killed or the disk is full, the previous file remains.  Several processes may write the same path.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -31,7 +31,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
     'whole'
     """
     path = Path(path)
-    # not by the number of the process: in two containers that share a folder it may be the same
+    # not the process id, which may be the same in two containers that share a folder
     part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         part.chmod(mode)
         part.replace(path)
     except BaseException as error:
-        with suppress(OSError):  # the folder itself may be the trouble
+        with suppress(OSError):  # the folder itself may be the problem
             part.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
@@ -52,7 +52,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def check_regular(path: str | Path) -> None:
-    """Refuse what is there but is neither a file nor a folder: a pipe would be waited for without end.
+    """Refuse anything that is neither a file nor a folder: reading from a pipe may wait forever.
 
     >>> check_regular("/dev/null")
     Traceback (most recent call last):
@@ -63,7 +63,7 @@ def check_regular(path: str | Path) -> None:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """What a file holds; one that cannot be read is named."""
+    """The content of a file; an error names a file that cannot be read."""
     check_regular(path)
     try:
         return Path(path).read_bytes()
@@ -81,21 +81,21 @@ def read_arrays(path: Path) -> Any:
             return np.load(path, mmap_mode="r")
         with np.load(path) as archive:
             return {key: archive[key] for key in archive.files}
-    except Exception as error:  # a damaged file raises any of ten types, and one that claims too much MemoryError
+    except Exception as error:  # damaged files raise any of ten types, too large sizes MemoryError
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file so; returns its path."""
+    """Write a text file atomically; return its path."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
     return Path(path)
 
 
 def drawn(what: str, draw: Callable[[], Path]) -> Path | None:
-    """The page that `draw` writes, or None and a warning where it fails: it costs nothing that was trained.
+    """The page that `draw` writes, or None and a warning if it fails: the trained model is not lost.
 
-    Errors of this package pass: they name a file that is damaged, or a disk that is full, and what to do.
+    Errors of this package are raised: they name a damaged file or a full disk, and say what to do.
 
     >>> drawn("a page", lambda: Path("page.html")).name
     'page.html'
@@ -104,7 +104,7 @@ def drawn(what: str, draw: Callable[[], Path]) -> Path | None:
         return draw()
     except JumbotError:
         raise
-    except Exception as error:  # a model that took hours is not lost to a name that no font has
+    except Exception as error:  # a model that took hours must not be lost because no font has a character
         warnings.warn(
             f"{what} could not be written ({type(error).__name__}: {error}). The model and its predictions are "
             "complete; model.report() tries again.",
@@ -116,7 +116,7 @@ def drawn(what: str, draw: Callable[[], Path]) -> Path | None:
 def time_for_a_page(begun: float, seconds: float) -> bool:
     """Whether a budget of so many seconds, begun at this time of `time.monotonic`, leaves time for a page.
 
-    Where much was trained, a page takes longer: a twentieth of the budget is kept for it.
+    After much training a page takes longer: a twentieth of the budget is reserved for it.
 
     >>> time_for_a_page(time.monotonic() - 16, 20), time_for_a_page(time.monotonic() - 14, 20)
     (False, True)

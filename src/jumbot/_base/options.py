@@ -1,6 +1,6 @@
 """Checks of arguments and options: `check` compares a value with the type of its field.
 
-The command, `jumbot.adapt` and the estimator make the same dataclasses, so that a wrong value has the same answer
+The command, `jumbot.adapt` and the estimator make the same dataclasses, so that a wrong value raises the same error
 everywhere, before any work.  Functions that are called for microseconds use `check_number` and `check_whole`, which
 look at the usual value first.  Nothing heavy is imported here: the command prints its help from these classes.
 """
@@ -21,7 +21,7 @@ from jumbot.errors import ArgumentError, suggest
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a number may be.  Infinity and NaN are refused unless asked for."""
+    """The range of a number.  Infinity and NaN are refused unless allowed."""
 
     at_least: float | None = None
     above: float | None = None
@@ -43,7 +43,7 @@ class Bounds:
         )
 
 
-MOST = 10**9  # of anything that is counted: a larger number is a slip of the keyboard
+MOST = 10**9  # of anything that is counted: a larger number is a typo
 _COUNT = Bounds(at_least=1, at_most=MOST)
 Count = Annotated[int, _COUNT]
 Whole = Annotated[int, Bounds(at_least=0, at_most=MOST)]
@@ -128,7 +128,7 @@ def check(name: str, value: Any, kind: Any) -> Any:
 
 def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
     """`value` as a float from `least` on, or above it where `strict`."""
-    if type(value) is float and least < value < math.inf:  # as it nearly always is: microseconds matter here
+    if type(value) is float and least < value < math.inf:  # the usual case: microseconds matter here
         return value
     low, above = (None, least) if strict else (least, None)
     return float(_number(name, value, float, Bounds(at_least=low, above=above, infinite=infinite)))
@@ -159,7 +159,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
-    """Of any type that holds one number, such as an array without axes; texts and truth values are none."""
+    """A number of any type, also an array without axes; strings and booleans are not numbers."""
     try:
         if _is_flag(value) or isinstance(value, str | bytes):
             raise TypeError
@@ -179,7 +179,7 @@ def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
 
 
 def _is_flag(value: Any) -> bool:
-    """Whether it is True or False, NumPy's too."""
+    """Whether it is True or False, also NumPy's."""
     return isinstance(value, bool) or (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"))
 
 

@@ -1,5 +1,6 @@
-"""Long stretches say how far they are: a bar on a terminal and in a notebook, elsewhere a line of `logging` at least
-every ten seconds, which the commands print."""
+"""Progress of long tasks: a bar on a terminal and in a notebook, elsewhere a line of `logging` at least every ten
+seconds, which the commands print.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from jumbot.errors import one_line
 log = logging.getLogger("jumbot")
 _EVERY = 10.0  # seconds
 _FROM = 2000  # shorter runs are over before a bar could be read
-_shown = threading.local()  # a stretch inside another leaves the telling to it
+_shown = threading.local()  # a task inside another leaves the reporting to it
 
 
 class Stretch:
@@ -29,7 +30,7 @@ class Stretch:
         self.draw: Callable[[], None] = self.beat
 
     def __call__(self, count: int = 1, part: str = "") -> None:
-        """So many more are done; `part` is what comes now."""
+        """Report that so many more are done; `part` is the next one."""
         self.done += count
         self.part = part
         self.draw()
@@ -66,7 +67,7 @@ def progress(
 
 @contextmanager
 def first_to_tell() -> Iterator[bool]:
-    """Whether nothing else is telling yet."""
+    """Whether no other task is reporting."""
     first = not getattr(_shown, "now", False)
     _shown.now = True
     try:
@@ -122,7 +123,7 @@ def _bar(stretch: Stretch) -> Iterator[None]:
 class Drawing:
     """A bar in the output of a notebook's cell; it needs no widgets, so that every frontend shows it."""
 
-    _APART = 0.25  # seconds: a frontend has better things to do
+    _APART = 0.25  # seconds between two updates
 
     def __init__(self, total: int | None, done: int = 0) -> None:
         self.total, self.last = total, -self._APART

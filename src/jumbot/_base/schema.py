@@ -1,9 +1,9 @@
 """JSON files with a schema: a frozen dataclass describes a file, and is used to read and to write it.
 
 msgspec compares names and types: it has no dependencies, takes ordinary dataclasses, converts strictly ("3" is no
-number), and runs `__post_init__`, where `_base.options.check` bounds the values.  pydantic would do the same with
-models of its own and five times the code to install.  To add a field to a file, add it to the dataclass, with a default
-if older files lack it.
+number), and runs `__post_init__`, where `_base.options.check` bounds the values.  pydantic would do the same with its
+own kind of models and five times the code to install.  To add a field to a file, add it to the dataclass, with a
+default if older files lack it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jumbot._base.options import Checked, Text
 from jumbot.errors import ArgumentError, need, suggest
 
 FORMAT = 2
-"""Of the files that this version writes; 1 is that of 0.1."""
+"""The format of the files that this version writes; jumbot 0.1 wrote format 1."""
 T = TypeVar("T")
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -42,13 +42,13 @@ class Versioned(Record):
 
 
 def read(path: str | Path, cls: type[T]) -> T:
-    """The JSON file at `path` as a `cls`; what is wrong with it is named by file, field and what was expected."""
+    """The JSON file at `path` as a `cls`; an error names the file, the field and what was expected."""
     path = Path(path)
     return convert(parse(read_bytes(path), path), cls, path)
 
 
 def parse(raw: bytes, where: str | Path) -> Any:
-    """JSON, in which NaN and Infinity may stand as Python writes them."""
+    """JSON, in which NaN and Infinity are allowed as Python writes them."""
     try:
         return json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -57,7 +57,7 @@ def parse(raw: bytes, where: str | Path) -> Any:
 
 
 def write(path: str | Path, record: Any) -> Path:
-    """A record as a JSON file, whole or not at all."""
+    """Write a record to a JSON file atomically."""
     return write_text(path, json.dumps(to_builtins(record), indent=1) + "\n")
 
 
@@ -67,7 +67,7 @@ def to_builtins(record: Any) -> Any:
 
 
 def convert(content: Any, cls: type[T], where: str | Path) -> T:
-    """Dictionaries and lists as a `cls`; `where` is how errors call them.
+    """Dictionaries and lists as a `cls`; `where` is their name in errors.
 
     >>> @dataclass(frozen=True)
     ... class Point(Record):
@@ -98,7 +98,7 @@ def _msgspec() -> Any:
 
 
 def check_header(path: Path) -> None:
-    """Refuse a file that is no JSON, or of a format that this version does not read; `read` looks at all of it."""
+    """Refuse a file that is not JSON, or whose format this version cannot read; `read` checks all of it."""
     if isinstance(content := parse(read_bytes(path), path), dict):
         _check_format(content, path)
 
@@ -135,7 +135,7 @@ _WORDS = {
 
 
 def _explained(error: str, cls: Any) -> str:
-    """What msgspec or a dataclass says, as field, what was expected and what was found."""
+    """The message of msgspec or a dataclass, as field, expected and found."""
     text, _, place = error.rpartition(" - at `") if error.endswith("`") and " - at `" in error else (error, "", "")
     place = place.removeprefix("key in `").strip("`").removeprefix("$").removeprefix(".")
     if lacking := re.fullmatch(r"Object missing required field `(.*)`", text):
@@ -175,7 +175,7 @@ def _within(kind: Any) -> list[Any]:
 
 
 def _check_known(content: Any, kept: Any, where: str | Path, place: str) -> None:
-    """Refuse names that were passed over: a later version may mean something by them."""
+    """Refuse unknown names, which may mean something in a later version."""
     if isinstance(content, dict) and isinstance(kept, dict):
         for name, value in content.items():
             if name not in kept:

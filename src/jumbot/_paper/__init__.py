@@ -55,8 +55,8 @@ def reproduce(item: str, out: str | Path, quick: bool = False, seed: int = 0, **
     `statement`, `measured`, `holds`; "all-synthetic" returns the records by name under `items`.
 
     Items that train networks take `tasks`, `methods`, `seeds`, `root` (where the data are), and any option of methods,
-    training, network and inputs, to leave the paper's point: `tau=0.3`, `batch_size=100`, `epochs=20`.  Their runs are
-    folders that continue where they were stopped, and finished ones are reused.
+    training, network and inputs, to deviate from the paper's settings: `tau=0.3`, `batch_size=100`, `epochs=20`.  Their
+    runs are folders that continue where they were stopped, and finished ones are reused.
 
     >>> list(ITEMS)
     ['fig1', 'fig2', 'fig3', 'fig4', 'theorem1', 'all-synthetic', 'office-home', ...]

@@ -24,8 +24,9 @@ _SIZE = re.compile(r"batch_size\d+|mixed_precision\w+")
 def run(
     suite: Suite, *, tasks: Sequence[str] = ("U-M",), methods: Sequence[str] = ("jumbot", "deepjdot", "source-only")
 ) -> dict[str, Any]:
-    """Train every (task, method, seed) that is not finished, and write `digits.json` and `digits.md` with the paper's
-    figures beside."""
+    """Train every (task, method, seed) that is not finished, and write `digits.json` and `digits.md`, with the paper's
+    figures for comparison.
+    """
     runs = suite.runs(tasks, methods)
     shows = "Accuracy on the target's test split at the end of training"
     record = suite.record("digits", shows, runs, tasks=tasks, methods=methods)
@@ -48,7 +49,7 @@ def run(
 
 
 def row_of(out: Path) -> dict[str, Any]:
-    """What the folder of a finished run says, for the record and the table.
+    """The row of a finished run for the record and the table, read from its folder.
 
     The masses are averages over the whole adaptation, as in the paper.
     """
@@ -89,7 +90,7 @@ def table(folders: Iterable[Path]) -> str:
 
 
 def describe_variant(row: dict[str, Any]) -> str:
-    """The method and what is not the paper's point, but for the length, which has a column of its own.
+    """The method and its differences from the paper's settings, except the length, which has its own column.
 
     >>> describe_variant({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
     'cdan-e (bf16)'
@@ -109,7 +110,7 @@ def _describe_option(word: str, method: str) -> str:
 
 
 def is_papers_point(row: dict[str, Any]) -> bool:
-    """Whether the run has the paper's settings, but for its length, the size of its batches and its precision.
+    """Whether the run has the paper's settings, except for its length, the size of its batches and its precision.
 
     >>> is_papers_point({"method": "jumbot", "variant": "jumbot-ones-batch_size100-epochs7-mixed_precisionbf16"})
     True

@@ -1,9 +1,9 @@
 r"""Figure 2: what an outlier costs as it moves away.
 
 Source: n = 10 points, Gaussian of standard deviation 0.5.  Target: the same points and an outlier z, eleven points of
-weight 1/11.  z starts one unit from their centre and moves out to six.  |x - y|^2, epsilon = 0, KL, tau = 1.
-OT and UOT are the full problems; MBOT and UMBOT the averages over k pairs of minibatches of m = 5 points, each computed
-5 times with draws of its own.  The dashed curve is Lemma 1.1, here with OT(alpha, alpha) = 0:
+weight 1/11.  z starts one unit from their centre and moves out to six.  |x - y|^2, epsilon = 0, KL, tau = 1. OT and UOT
+are the full problems; MBOT and UMBOT the averages over k pairs of minibatches of m = 5 points, each computed 5 times
+with independent draws.  The dashed curve is Lemma 1.1, here with OT(alpha, alpha) = 0:
 
     OT(alpha', alpha) <= 2 tau / (n + 1) (1 - exp(-m(z) / 2 tau)),    m(z) the mean cost from z to the points.
 """

@@ -1,6 +1,6 @@
 """Figure 5: t-SNE of the embeddings of test samples of M->MM, DeepJDOT and JUMBOT, coloured by class.
 
-10,000 samples, as the caption says; it does not say how they are shared between the two domains: here half are from
+10,000 samples, as the caption says; it does not say how they are divided between the two domains: here half are from
 the test split of MNIST and half from that of M-MNIST.  A map shows neighbourhoods, not distances, so the record
 measures what the paper reads from it: how many target samples lie among samples of another class, in the embedding
 itself.

@@ -1,7 +1,8 @@
 """The supplement's table of maxima: the best accuracy during training and the last.
 
-The best looks at target labels, which whoever adapts does not have: it shows how far a choice of the model could have
-helped, and is no result.  The paper has it for Office-Home; the digits' tasks can be asked for too.
+The best is chosen with target labels, which nobody has in practice: it shows how much a better choice of the model
+could have helped, and is not a result.  The paper reports it for Office-Home; the tasks of the digits are available,
+too.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def run(
 ) -> dict[str, Any]:
     """Train what is not finished, evaluated on all target samples along the way, and write `max.json` and `max.md`.
 
-    Office-Home has runs of its own, below `max`, because the item office-home looks at 1,000 samples; those of the item
-    digits serve here too, unless they looked at fewer samples than all.
+    Office-Home has separate runs, in `max`, because the item office-home evaluates on 1,000 samples; the runs of the
+    item digits are reused, unless they were evaluated on fewer than all samples.
     """
     item = data_of_item("max", tasks)
     looks = {"evaluate_every": 1} if suite.quick and item != "digits" else {}

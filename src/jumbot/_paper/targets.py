@@ -82,7 +82,7 @@ WRONG_MASS = {"deepjdot": 0.07, "jumbot": 0.007}
 TASKS = {"digits": DIGITS, "office-home": OFFICE_HOME, "office-home-partial": OFFICE_HOME, "visda": VISDA}
 
 
-#: How the paper's figures were made, where a recipe for data in general has something else.
+#: The settings of the paper's figures that differ from those of the recipes.
 PUBLISHED: dict[str, dict[str, Any]] = {
     "jumbot": {"reference": "ones", "scale": None, "proportions": "equal"},
     "deepjdot": {"scale": None, **DeepJDOTOptions.ORIGINAL},
@@ -111,7 +111,7 @@ USUAL_METHODS = {
 
 
 def published(item: str, method: str) -> dict[str, Any]:
-    """What the figures of the paper, or of the method's authors, were made with on the data of an item.
+    """The settings of the paper, or of the method's authors, for the data of an item.
 
     >>> published("digits", "alda")
     {'discriminator_width': 500, 'reversal_steps': None, 'weight_decay': 0.0005}

@@ -1,10 +1,10 @@
 """Theorem 1: how far the incomplete estimator is from its expectation, and the bound, over n and k.
 
-Source: uniform on the unit square; target: uniform on the square moved by (0.5, 0).  |x - y|^2, so costs lie in
-[0, 1.5^2 + 1]; m = 8, epsilon = 0.05, tau = 1, KL.  E_h is the mean over many minibatches from 900,000 points per side.
-Each repetition draws n new points per side, and minibatches 1, ..., k of one draw serve every smaller k too.
-Shown: the 95 % quantile of |h~_k - E_h| over the repetitions, the bound at delta = 0.05, and the half-width of
-the 95 % interval that `jumbot.estimate` gives at the largest k, which knows the spread that the bound must allow for.
+Source: uniform on the unit square; target: uniform on the square moved by (0.5, 0).  |x - y|^2, so costs lie in [0,
+1.5^2 + 1]; m = 8, epsilon = 0.05, tau = 1, KL.  E_h is the mean over many minibatches from 900,000 points per side.
+Each repetition draws n new points per side, and minibatches 1, ..., k of one draw serve every smaller k too. Shown: the
+95 % quantile of |h~_k - E_h| over the repetitions, the bound at delta = 0.05, and the half-width of the 95 % interval
+that `jumbot.estimate` gives at the largest k, which uses the observed spread, where the bound must allow for any.
 
 Theorem 1.2: on eight points, m = 3, the largest deviation over the rows of the lifted plan's marginal from that of the
 complete plan, with the bound at delta / 8 per row, with the mass of Lemma 2.2.

@@ -30,7 +30,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "images": {"steps": 2, "batch_size": 8, "backbone": "resnet18", "weights": None, "evaluate_every": 0},
 }
 _QUICK_SAMPLES = 1000
-#: Options that change what is recorded of a run, and not what comes out of it.
+#: Options that change the records of a run, but not its result.
 _RECORDED = {"seed", "evaluate_every", "evaluate_samples", "checkpoint_every", "trackers", "tensorboard", "device"}
 _NOT_SHOWN = {"show", "root"}  # of a command: it has no option for the one, and the other is a place on one machine
 
@@ -39,8 +39,8 @@ _NOT_SHOWN = {"show", "root"}  # of a command: it has no option for the one, and
 class Suite:
     """The runs of one data set: "digits", "office-home", "office-home-partial" or "visda".
 
-    `changes` are options of any method, of training, network and inputs; they leave the paper's point, and stand in the
-    names of the folders, `folder/ITEM/TASK/METHOD-CHANGES-seedN`.
+    `changes` are options of any method, of training, network and inputs; they deviate from the paper's settings, and
+    are part of the names of the folders, `folder/ITEM/TASK/METHOD-CHANGES-seedN`.
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class Suite:
         return range(self.seed, self.seed + self.seeds)
 
     def runs(self, tasks: Sequence[str], methods: Sequence[str], **more: Any) -> list[Run]:
-        """Every (task, method, seed), refused before any work if one of them cannot be."""
+        """Every (task, method, seed); an error before any work if one of them is invalid."""
         check_tasks(self.item, tasks)
         asked = shown_options = {**self.changes, **more}
         asked = {**of_item(self.item), **asked}
@@ -114,7 +114,7 @@ class Suite:
         )
 
     def train(self, runs: Sequence[Run]) -> None:
-        """Those that are not finished, each from where it was stopped; one that fails is reported after the others."""
+        """Train those that are not finished, each from where it was stopped; a failure is reported after the others."""
         for folder, why in train_all(list({run.folder: run for run in runs}.values()), show=self.show).items():
             raise JumbotError(f"{folder}: {why}")
 
@@ -134,7 +134,7 @@ class Suite:
         return self._pairs[task]
 
     def _published(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What the paper's figures were made with, but for what was asked for."""
+        """The settings of the paper's figures, except those that are given."""
         return {o: v for o, v in published(self.item, read_variant(name).method).items() if o not in asked}
 
     def _inputs(self, task: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def only(tasks: Sequence[str]) -> Sequence[str]:
 
 
 def _recorded(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """How the run that is there was looked at, where nothing else was asked for: it is the same run."""
+    """How an existing run was evaluated, unless something else is given: it is the same run."""
     if not (folder / "config.json").exists():
         return {}
     training = to_builtins(read_config(folder).training)

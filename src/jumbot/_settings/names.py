@@ -11,11 +11,11 @@ RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 OFFLINE = "efficientnet-lite0"
 ENDINGS = (".pth", ".pt", ".bin", ".safetensors")
 BUILT_IN = ("table", "digits", "signal")
-"""Networks from scratch, which are no backbones for photographs."""
+"""Networks that are trained from scratch and cannot be backbones for photographs."""
 
 
 def check_backbone(name: str) -> None:
-    """Refuse a name that is no network's.
+    """Refuse an unknown name.
 
     >>> check_backbone("resnet51")
     Traceback (most recent call last):
@@ -28,7 +28,7 @@ def check_backbone(name: str) -> None:
 
 
 def check_weights(weights: str | Path, there: bool = True) -> None:
-    """Refuse what is neither a word for weights nor a file that may hold some, and must be `there`."""
+    """Refuse anything but the words for weights and a file of weights, which must exist if `there`."""
     if str(weights) in ("imagenet", "none"):
         return
     file = Path(weights).expanduser()
@@ -61,5 +61,5 @@ def read_divergence(text: str) -> tuple[str, list[float]]:
 
 
 def do_not_fit(text: str) -> ArgumentError:
-    """What to say of arguments that a divergence does not take."""
+    """The message about arguments that a divergence does not accept."""
     return ArgumentError(f"divergence: {text!r} has invalid arguments; write for example 'range(0.8,1.25)' or 'kl'.")

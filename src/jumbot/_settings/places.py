@@ -15,15 +15,15 @@ from jumbot.errors import ArgumentError, JumbotError, need
 
 LOCK, HOLDER = ".lock", ".lock-holder"
 OURS = (LOCK, HOLDER)
-"""Names of files that say nothing about what else is in a folder."""
+"""Files that do not count as content of a folder."""
 
 
 @contextmanager
 def writing(folder: str | Path) -> Iterator[None]:
-    """Holds `folder`, made where it is not there, for this process; another that would write to it is refused.
+    """Lock `folder`, created if needed, for this process; other processes that want to write to it are refused.
 
-    The operating system holds the lock (filelock knows how on each) and drops it with the process, however that ends:
-    what a kill left behind is no obstacle.  A folder that was made for nothing is removed again.
+    The operating system holds the lock (through filelock) and releases it when the process ends, even if it is killed.
+    A folder that was created but not used is removed.
     """
     filelock = need("filelock", "writing a run", "adapt")
     folder = Path(folder)
@@ -39,14 +39,14 @@ def writing(folder: str | Path) -> Iterator[None]:
     except OSError as error:
         raise JumbotError(f"{folder}: cannot be written ({error}).") from error
     try:
-        with suppress(OSError):  # who it is helps others; the lock does not depend on it
+        with suppress(OSError):  # for messages only; the lock does not depend on it
             since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
             (folder / HOLDER).write_text(f"process {os.getpid()} on {socket.gethostname()} (since {since})\n", "utf-8")
         yield
     finally:
         with suppress(OSError):
             (folder / HOLDER).unlink(missing_ok=True)
-        with suppress(OSError):  # Windows removes no file that is open
+        with suppress(OSError):  # Windows cannot remove an open file
             (folder / LOCK).unlink()
         lock.release()
         with suppress(OSError):
@@ -86,7 +86,7 @@ def check_run_place(folder: Path, resume: bool) -> None:
 
 
 def check_is_run(folder: Path) -> Path:
-    """Refuse a folder that is no run's; its `config.json`."""
+    """The `config.json` of a run folder; refuse other folders."""
     if not (folder / CONFIG).exists():
         raise ArgumentError(f"{folder}: is not the folder of a run: it contains no {CONFIG}.")
     check_header(folder / CONFIG)
@@ -94,7 +94,7 @@ def check_is_run(folder: Path) -> Path:
 
 
 def needed_start(start_from: Path | None, out: Path | None, resume: bool) -> Path | None:
-    """The run to start from, which must be there; None if a run continues from its own checkpoint."""
+    """The run to start from, which must exist; None if a run continues from its own checkpoint."""
     if start_from is None or (
         resume and out is not None and any((out / file).exists() for file in (MODEL, CHECKPOINT))
     ):
@@ -104,8 +104,7 @@ def needed_start(start_from: Path | None, out: Path | None, resume: bool) -> Pat
 
 
 def settings_file(config: str | Path | None, out: str | Path | None, resume: bool, data: bool) -> Path | None:
-    """The `config.json` that has a say in a run: the one that is named, or where no `data` are given that of the run
-    to continue."""
+    """The `config.json` whose settings are used: the named one or, without `data`, that of the run to continue."""
     if config is None and resume and not data and out is not None:
         config = Path(out) / CONFIG
     if config is None:

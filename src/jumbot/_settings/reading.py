@@ -26,7 +26,7 @@ class ReadingOptions(Options):
     """Column that identifies the rows of a table; by default a column named id."""
     domain: str | None = None
     """Domain to use if the data (with two data sets, the source) contain several: a folder of class folders, or a value
-    of the column `domain`; "all" makes each a source of its own, "none" treats them as classes or as a feature."""
+    of the column `domain`; "all" makes each a separate source, "none" treats them as classes or as a feature."""
     domain_column: str | None = None
     """Column with the domain of each row of a table; by default domain or domains."""
     corrupt: Corrupt = "refuse"
@@ -88,7 +88,7 @@ def make_reading(
     root: str | Path | None = None,
     **values: Any,
 ) -> Reading:
-    """A `Reading` of what users give: one column of labels or several, one to leave out or several, any path.
+    """A `Reading` from what users pass: one column of labels or several, one to leave out or several, any path.
 
     >>> make_reading(drop="notes").drop, make_reading(label=["height", "weight"]).label
     (('notes',), 'height,weight')
@@ -106,7 +106,7 @@ def make_reading(
 def take_reading(
     reading: Reading | Mapping[str, Any] | None, options: dict[str, Any], task: TaskName | None = None
 ) -> dict[str, Any]:
-    """The options of reading that a call gives: in the one value `reading`, and as keywords, which leave `options`.
+    """The reading options of a call: those in `reading`, and keywords, which are removed from `options`.
 
     >>> options = {"drop": "notes", "steps": 9}
     >>> take_reading({"label": "sold"}, options), options

@@ -12,7 +12,7 @@ from jumbot.errors import ArgumentError
 
 Tracker = Literal["tensorboard", "wandb", "mlflow", "comet_ml", "aim", "clearml", "dvclive", "swanlab", "trackio"]
 Rule = Literal["last", "entropy", "infomax", "snd", "smoothness", "source_validation", "transport", "oracle"]
-_EPOCHS, FEWEST, _MOST = 10, 200, 1000  # of a run whose length nobody has said
+_EPOCHS, FEWEST, _MOST = 10, 200, 1000  # of a run without a given length
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _MATCHED, _DIVERGED = 128, 64  # rows in a minibatch, of the share and of the di
 _REPEATS = 12  # minibatches behind the share
 _PAIRS = 48  # minibatches behind the distance
 _BOOTSTRAPS, _FEWEST = 40, 10
-_LEAST = 1e-3  # divergence of two halves, in units of the median squared distance: those of a constant have none
+_LEAST = 1e-3  # divergence of two halves, in units of the median squared distance: that of constant data is zero
 _OWN = 0.95  # share of the reference's own pairs that are near enough to explain each other
 
 
@@ -69,7 +69,7 @@ class _Halves:
 
 
 def find_effect(rows: Array, current: Array, scale: float, rng: np.random.Generator, until: float = np.inf) -> Effect:
-    """Share and distance with intervals of 95 %: what they are, plus and minus 1.96 deviations over bootstraps."""
+    """Share and distance with 95 % intervals: plus and minus 1.96 standard deviations over bootstraps."""
     rows = narrowed(rows)
     here, there = np.flatnonzero(~current), np.flatnonzero(current)
     first, second = np.array_split(rng.permutation(here), 2)
@@ -109,9 +109,10 @@ def _near(rows: Array, halves: _Halves, m: int, rng: np.random.Generator) -> flo
 
 
 def _share(rows: Array, halves: _Halves, m: int, near: float, count: int, rng: np.random.Generator) -> float:
-    """(u - u0) / (1 - u0) with u the mass that a matching of pairs below `near` leaves, u0 that of the halves.
+    """(u - u0) / (1 - u0) with u the mass that a matching of pairs below `near` leaves unmatched, u0 that of the
+    halves.
 
-    Total variation prices at tau = near / 2: a pair is matched where its cost is below 2 tau.
+    Total variation at tau = near / 2: a pair is matched if its cost is below 2 tau.
     """
 
     def left(pairs: list[Array]) -> float:

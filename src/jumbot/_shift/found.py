@@ -43,7 +43,7 @@ from jumbot.data._sources import read_domains
 from jumbot.errors import ArgumentError, DataWarning, suggest_option
 
 LEVEL = 0.05
-"""p-value up to which the sets are said to differ."""
+"""The largest p-value at which the sets are said to differ."""
 SMALL = 0.05
 """Share without a counterpart below which a shift is called small, if the distance grows by less than twice as much."""
 _ASKED = 20  # samples that labels are asked for
@@ -219,7 +219,7 @@ def shift(
 
 
 class Few(NamedTuple):
-    """A few rows of two domains, with which the domains are compared, and how many there were."""
+    """A few rows of two domains, to compare the domains by, and the numbers of all rows."""
 
     domains: tuple[Domain, Domain]
     sizes: tuple[int, int]
@@ -227,7 +227,7 @@ class Few(NamedTuple):
 
 
 def few_of(first: Domain, second: Domain, seed: int = 0) -> Few:
-    """The rows that `compare_few` looks at: the domains themselves may be forgotten then."""
+    """The rows that `compare_few` uses, so that the domains themselves can be freed."""
     rng = np.random.default_rng((seed, 32))
     here, there = (one.subset(np.sort(rng.permutation(len(one))[:_FEW_ROWS])) for one in (first, second))
     return Few((here, there), (len(first), len(second)), rng)
@@ -301,7 +301,7 @@ def _find(
 def _odd(
     pool: Pool, explained: Explained, samples: tuple[Sample, ...], tested: Tested, rng: np.random.Generator
 ) -> tuple[Sample, ...]:
-    """The rows that nothing explains, where they are few and all that has shifted."""
+    """The unexplained rows, if they are few and nothing else has shifted."""
     odd = tuple(sample for sample in samples if sample.p_value <= ODD)
     excess = len(odd) / len(samples) - ODD
     few = tested.p_value <= LEVEL and ODD < excess <= _FEW
@@ -309,7 +309,7 @@ def _odd(
 
 
 def _units(remarks: Sequence[str], columns: Sequence[str], tested: Tested) -> list[str]:
-    """The remarks on units, those of columns that the test does not see move left out."""
+    """The remarks on units, without those on columns that have not moved by the test."""
     still = {name for name, p in zip(columns, tested.columns, strict=True) if p > LEVEL}
     named = {text: re.search(r"column ('.*?'|\d+) ", text) for text in remarks if ASKED in text}
     return [text for text, found in named.items() if found is None or found[1].strip("'") not in still]

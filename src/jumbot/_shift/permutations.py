@@ -41,7 +41,7 @@ from jumbot.errors import ArgumentError
 Array = np.ndarray[Any, Any]
 EXCHANGES = 399
 FEWEST = 19
-"""Exchanges below which an interrupted test says nothing: no p-value could be .05."""
+"""Exchanges below which an interrupted test has no result: no p-value could be .05."""
 _FEWEST_WAYS = 20  # of exchanging, below which no p-value can be .05
 SCALES = ((0.05, 0.5), (1.0, 5.0))
 """(epsilon, tau) of the minibatch divergences, in units of the pool's median squared distance."""
@@ -73,7 +73,7 @@ def run_test(
 ) -> Tested:
     """The test on a pool, exact under exchangeability of its units.
 
-    Rows of the smaller set may be few: then fewer exchanges exist than are drawn, and the p-value stays valid.  Ctrl-C
+    If the smaller set has few rows, fewer exchanges exist than are drawn; the p-value is still valid.  Ctrl-C
     and the end of the time keep the exchanges that are done, if these are at least `FEWEST`.
     """
     current = exchange(pool.current, pool.units, count, rng)
@@ -166,7 +166,7 @@ def log_tail(values: Array) -> Array:
 
 
 def _largest(columns: Array) -> Array:
-    """The smallest tail among columns, turned round so that it is large where one of them has moved."""
+    """The smallest tail among columns, with the sign changed so that it is large if one of them has moved."""
     found: Array = -_tails(columns).min(0)
     return found
 
@@ -217,6 +217,6 @@ def _check_enough(pairs: int, alone: int, there: int) -> None:
     ways = math.comb(alone, there) * 2**pairs if alone + pairs < 200 else math.inf
     if ways < _FEWEST_WAYS:
         raise ArgumentError(
-            f"groups: {alone + pairs} groups can be exchanged in {ways:.0f} ways only, so no p-value can be below "
+            f"groups: {alone + pairs} groups can be exchanged in only {ways:.0f} ways, so no p-value can be below "
             f"{1 / max(ways, 1):.2g}; pass more groups, or smaller blocks."
         )

@@ -25,14 +25,14 @@ from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
 MOST = 2000
-"""Rows of each set that are looked at: more rows would only find irrelevant differences."""
+"""Rows of each set that are used: more rows would only find irrelevant differences."""
 FEWEST = 10
 _LEVELS = 50  # categories that count by themselves
 _KNEE = 3.0  # deviations up to which a number counts in full; beyond it grows like a logarithm
 _SPECTRUM = 16  # bands of the spectrum of a signal
 _PIXELS = 16  # side that small pictures are brought to
 TOTAL = "row total"
-"""Name of the column that says how many words a row has."""
+"""Name of the column with the number of words of a row."""
 Array = np.ndarray[Any, Any]
 
 
@@ -66,7 +66,7 @@ class Pool:
         return replace(self, labels=None if self.labels is None else self.labels[kept], **rows)
 
     def name_of(self, row: int) -> str:
-        """What a row of the pool is called in its set."""
+        """The name of a row of the pool in its own set."""
         ids, number = self.ids[int(self.current[row])], int(self.numbers[row])
         return str(number) if ids is None else str(ids[number])
 
@@ -190,7 +190,7 @@ def _encode(whole: list[Domain], some: list[Domain], kind: str, columns: str) ->
 
 
 def _of_numbers(values: Array, names: tuple[str, ...]) -> tuple[Array, tuple[str, ...], Array]:
-    """Columns by themselves, or counts of words by their directions, with a column more for how many a row has."""
+    """Columns as they are, or counts of words as directions, with one more column for their number in a row."""
     found = squashed(values)
     if are_counts(values):
         found = np.concatenate([weighed(values), squashed(np.log1p(values.sum(1, keepdims=True)))], axis=1)
@@ -260,7 +260,7 @@ def _number_features(values: Array, name: str) -> Array:
 def _marks(here: Array) -> Array:
     share = here.mean()
     found: Array = ((here - share) / math.sqrt(max(share * (1 - share), 1e-12)))[:, None]
-    return np.clip(found, -5.0, 5.0)  # a mark of one row in ten thousand shall not outweigh all columns
+    return np.clip(found, -5.0, 5.0)  # a mark of one row in ten thousand must not outweigh all columns
 
 
 def indicators(texts: Sequence[str]) -> Array:
@@ -298,7 +298,7 @@ def squashed(values: Array) -> Array:
 
 
 def are_counts(values: Array) -> bool:
-    """Whether wide rows are counts of what a sample has, such as words: nothing negative, and most of it zero."""
+    """Whether wide rows are counts of what a sample has, such as words: never negative, and mostly zero."""
     return values.shape[1] > NARROW and float(values.min()) >= 0 and float((values == 0).mean()) >= ZEROS
 
 

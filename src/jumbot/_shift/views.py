@@ -106,7 +106,8 @@ def column_distances(rows: Array, weights: Array) -> Array:
         ends = np.concatenate([[0], np.flatnonzero(sorted_values[1:] > sorted_values[:-1]) + 1, [n]])
         if len(ends) == 2:
             continue
-        # sums over all rows are zero: those from the top do for steps above the commonest value, which is left out
+        # sums over all rows are zero: those from the top suffice for steps above the most common value, which is left
+        # out
         most = int(np.argmax(np.diff(ends)))
         low, high = ends[1 : most + 1], ends[most + 1 : -1]
         below = np.cumsum(weights[order[: ends[most]]], axis=0, dtype=np.float64)[low - 1]

@@ -83,9 +83,9 @@ def explain(pool: Pool, rng: np.random.Generator) -> Explained:
     """The semi-relaxed plan from the reference, whose rows may give any mass: columns are by themselves.
 
     A row y has the potential g = -epsilon log mean_i e^{-C(x_i, y) / epsilon}, and receives e^{-g / tau} of its mass,
-    at the price tau of the median cost between a row of the reference and its nearest.  Potentials are from all of the
-    reference, those of its own rows without themselves: what a current row has does not depend on the others, so its
-    rank among rows of the reference is a p-value for "one more like these".
+    with the penalty tau, the median cost between a row of the reference and its nearest.  Potentials are from all of
+    the reference, those of its own rows without themselves: what a current row has does not depend on the others, so
+    its rank among rows of the reference is a p-value for "one more like these".
     """
     half, rest = np.array_split(rng.permutation(np.flatnonzero(~pool.current)), 2)
     here, there = np.flatnonzero(~pool.current), np.flatnonzero(pool.current)
@@ -262,7 +262,7 @@ def _mixture(by_class: list[Array], votes: Array) -> Array:
 def what_shifted(
     pool: Pool, proportions: dict[str, Proportion] | None, tested: Tested, rng: np.random.Generator
 ) -> str | None:
-    """ "labels", "features", "both", or None where nothing has shifted or there are no labels.
+    """ "labels", "features", "both", or None if nothing has shifted or there are no labels.
 
     In the labels alone: a reference with the proportions of the current set cannot be distinguished from it.
     """
@@ -282,9 +282,9 @@ def what_shifted(
 
 
 def alone(pool: Pool, explained: Explained, rng: np.random.Generator) -> bool:
-    """Whether the rows that nothing explains are all of the shift: without them no other is found.
+    """Whether the unexplained rows make up all of the shift: without them no shift is found.
 
-    The rows of the reference that are as hard to explain go as well, so that both sets are cut alike.
+    The rows of the reference that are as hard to explain are also left out, so that both sets are cut in the same way.
     """
     levels = np.empty(len(pool.rows))
     levels[pool.current], levels[~pool.current] = explained.levels

@@ -37,13 +37,13 @@ from jumbot.adaptation._training.accelerator import decided_by_first, give_back_
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
 from jumbot.adaptation._unknown import mark_unknown, write_marks
-from jumbot.data._preflight import collecting_problems
+from jumbot.data._pair import collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError
 
 _FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9
-"""Of a budget of time: when folds, training and what stands beside it are over."""
+"""Shares of a time budget: the ends of the folds, of training, and of the models trained for comparison."""
 NO_REPORT = "the time budget left no time for a report; model.report() writes one"
 
 
@@ -96,7 +96,7 @@ def adapt(
         unless they have fractions.
     reading : jumbot.data.Reading or dict, optional
         How the data are read: the columns of labels (`label`), of row names (`id`) and of domains (`domain_column`),
-        columns to leave out (`drop`), the domain of the source to use (`domain`; "all" makes each a source of its own),
+        columns to leave out (`drop`), the domain of the source to use (`domain`; "all" makes each a separate source),
         what arrays hold (`kind`: "signal" or "raw"), what to do with damaged image files (`corrupt`: "refuse" or
         "skip"), and the folder of the digits (`root`).  Each of these is also accepted as a keyword: `label="sold"`.
     labelled_target : pair (X, y) or any labelled data, optional
@@ -167,7 +167,7 @@ def adapt(
 
 @contextmanager
 def _held(asked: Asked) -> Iterator[list[str]]:
-    """Holds the folder of the run, and yields the list that remarks on the data are collected in."""
+    """Lock the folder of the run, and yield the list that collects remarks on the data."""
     out = asked.run.out
     with ExitStack() as held:
         if out is not None and first_process():
@@ -180,7 +180,7 @@ def _held(asked: Asked) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class _Ready:
-    """What is trained and on what; of the data as they were read, tables and arrays are forgotten before training."""
+    """What is trained, and on which data; tables and arrays as read are freed before training."""
 
     config: RunConfig
     domains: Domains
@@ -192,7 +192,7 @@ class _Ready:
 
 
 def _prepare(asked: Asked, noted: list[str]) -> _Ready:
-    """Read the data, and judge the method where that can be done before it is trained on all of them."""
+    """Read the data, and judge the method if that is possible before it is trained on all of them."""
     read = read_data(asked.given, asked.reading)
     check_used(asked.reading, asked.given, read)
     give_back_memory()
@@ -232,7 +232,7 @@ def _is_finished(run: Place) -> bool:
 
 
 def _train_and_report(asked: Asked, ready: _Ready) -> Model:
-    """The trained model, with its report where it has a folder."""
+    """The trained model, with its report if it has a folder."""
     run = asked.run
     if time.monotonic() >= run.until(_TRAINED) and not _is_finished(run):
         raise ArgumentError(
@@ -266,7 +266,7 @@ def _train_and_report(asked: Asked, ready: _Ready) -> Model:
 
 
 def _compare(few: Few, config: RunConfig, out: Path) -> None:
-    """Whether the target has shifted, for the first section of the report; none where data cannot be compared."""
+    """Whether the target has shifted, for the first section of the report; none if the data cannot be compared."""
     with suppress(ArgumentError):
         compare_few(few, config.inputs.columns).save(out / SHIFT)
 
@@ -284,7 +284,7 @@ def _train_nowhere(asked: Asked, ready: _Ready, origin: Mapping[str, Any]) -> Mo
 
 
 def _train(asked: Asked, ready: _Ready, origin: Mapping[str, Any], folder: RunFolder) -> Model:
-    """Train on domains that are ready, in the folder of a run; one that is finished there is loaded."""
+    """Train on prepared domains, in the folder of a run; a finished run is loaded."""
     run, config, domains = asked.run, ready.config, ready.domains
     data = domains.training_data
     network, spec, method = make_parts(config, data, domains.network_input)
@@ -316,11 +316,11 @@ def _train(asked: Asked, ready: _Ready, origin: Mapping[str, Any], folder: RunFo
         crops=domains.crops,
     )
     if trainer.accelerator.is_main_process:
-        # a baseline is trained by one process, and for a report alone
+        # a baseline is trained by one process, and only for a report
         baseline = run.report and run.out is not None and trainer.accelerator.num_processes == 1
         ended = Ended(model, trained, domains, config, folder, ready.judged, baseline, run.until(_BASELINE))
         model = finish(ended, run.show)
-    model.network.cpu()  # after the figures, which are found where it was trained
+    model.network.cpu()  # after the figures, which are computed on the device of the training
     model.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as it is loaded, to the last bit
     return model
 
@@ -334,7 +334,7 @@ def _relative(folder: Path, run: Path) -> str:
 
 
 def _describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], origin: Mapping[str, Any]) -> Config:
-    """The record of the run that is to be made."""
+    """The record of the new run."""
     return Config(
         format=FORMAT,
         source=DataFile(domains.source.name, len(domains.source)),

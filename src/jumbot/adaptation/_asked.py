@@ -19,7 +19,7 @@ from jumbot.adaptation._judging import names_a_method
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, remember
 from jumbot.adaptation._training.accelerator import check_able
-from jumbot.data._preflight import Encoding
+from jumbot.data._pair import Encoding
 from jumbot.data._sources import Given
 from jumbot.errors import ArgumentError
 
@@ -57,7 +57,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a call asks for, once files of settings are read too."""
+    """The request of a call, including settings from files."""
 
     given: Given
     settings: Wanted
@@ -66,7 +66,7 @@ class Asked:
     reading: Reading
     encoding: Encoding
     automatic: bool
-    """Whether the better one of source-only and JUMBOT is returned."""
+    """Whether the better of source-only and JUMBOT is returned."""
 
 
 def former_name(labelled: Any, evaluate_on: Any) -> Any:
@@ -108,7 +108,7 @@ def check_run(
 
 
 def take_backbone(backbone: Any, options: dict[str, Any], run: Place) -> tuple[dict[str, Any], nn.Module | None]:
-    """The options with the name of the backbone, or the caller's own module, to which that of a recipe gives way."""
+    """The options with the name of the backbone, or the caller's own module, which replaces that of a recipe."""
     if isinstance(backbone, nn.Module):
         if run.start_from is not None:
             raise OtherStartError(
@@ -125,7 +125,7 @@ def take_backbone(backbone: Any, options: dict[str, Any], run: Place) -> tuple[d
 
 
 def complete(given: Given, settings: Wanted, run: Place, config: str | Path | None) -> Asked:
-    """What to do, from the arguments, the run to continue and the file of settings; all that needs no data."""
+    """The complete request, from the arguments, the run to continue and the file of settings; it needs no data."""
     file = check("config", config, Path | None)
     if run.unknown and (run.out is None or settings.reading.get("task") == "regression"):
         raise ArgumentError("unknown needs out and class labels: it adds columns to predictions.csv in the run folder.")

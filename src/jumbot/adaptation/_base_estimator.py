@@ -55,7 +55,7 @@ FIXED = (
     "partial",
     "thin",
 )
-"""Options of a run that the estimators have no use for."""
+"""Options of a run that have no effect on the estimators."""
 _ROWS = 4096  # in one forward pass
 
 
@@ -86,9 +86,9 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.random_state = random_state
 
     def set_params(self, **params: Any) -> Self:
-        """As in scikit-learn; an option of the method by its own name, `tau=0.3`, is put into `options`.
+        """As in scikit-learn; an option of the method, such as `tau=0.3`, is added to `options`.
 
-        So grids may vary it: `GridSearchCV(clf, {"tau": [0.1, 0.5]})`.
+        So grids can vary it: `GridSearchCV(clf, {"tau": [0.1, 0.5]})`.
         """
         own = self.get_params(deep=False)
         method = params.get("method", self.method)
@@ -103,7 +103,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @property
     def _n_features_out(self) -> int:
-        """How many numbers an embedding has; scikit-learn makes their names of it, for `set_output`."""
+        """The width of the embedding, from which scikit-learn makes names for `set_output`."""
         return int(self.network_.features)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -121,13 +121,13 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> Domain:
         """Train on a source and on `known` samples of the target, rows of numbers; returns the source, scaled.
 
-        Without a target the network adapts to the source itself.  `raw` are source and target as they came, where that
-        is as frames.
+        Without a target the network adapts to the source itself.  `raw` are source and target as given, if these are
+        frames.
         """
         settings = self._settings()
         changes = {**(self.options or {}), **settings, "seed": _seed(self.random_state)}
         automatic = not names_a_method(self.method, None, None, self.options or {})
-        given = source if raw is None else source.with_samples(raw[0].samples)  # by which the recipe is chosen
+        given = source if raw is None else source.with_samples(raw[0].samples)  # determines the recipe
         config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
         self.mean_, self.scale_ = _scaling(_array(source), config.inputs.standardise)
         if target is not None:
@@ -141,7 +141,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         network, _, method = make_parts(config, data)
         trained = Trainer(data, network, method, config.training).fit()
         self.history_ = trained.history
-        # in float64 a row is predicted alike alone and among others
+        # in float64 the prediction of a row does not depend on the other rows
         self.network_ = trained.network.cpu().double().eval()
         self.n_iter_ = sum(config.training.lengths(len(data.source))[1:])
         self.source_shares_ = _shares(method, data.source)
@@ -151,7 +151,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _as_networks_take_it(
         self, source: Domain, target: Domain | None, known: Domain | None, config: RunConfig
     ) -> TrainingData:
-        """The rows scaled, and reduced to directions where that is asked for."""
+        """The rows scaled, and reduced to directions if requested."""
 
         def scaled(domain: Domain) -> Domain:
             return domain.with_samples(ArraySamples(self._scaled(_array(domain))))
@@ -164,7 +164,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return data.in_directions(config.network.rank) if config.network.rank else data
 
     def _judge(self, data: TrainingData, config: RunConfig, again: Again, automatic: bool, adapts: bool) -> RunConfig:
-        """What to train on everything; what was found on the way is `self._judgement`."""
+        """What to train on the whole source; `self._judgement` keeps the evidence."""
         self._judgement = Judged(automatic)
         if adapts:
             baseline = getattr(self, "baseline", True)
@@ -202,7 +202,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _configured(self, source: Domain, method: str, changes: Mapping[str, Any]) -> RunConfig:
         """What `jumbot.adapt` would train with on these rows, without the estimator's parameters."""
         config = make_config(source, method, None, changes)
-        # fewer rows than classes would leave classes out of every minibatch
+        # minibatches smaller than the number of classes would miss some
         least = len(source.classes) * max(1, len(source.sources))
         if config.training.batch_size >= least:
             return config
@@ -212,7 +212,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return take_more(self, X_target, "X_target")
 
     def _known(self, labelled_target: Any) -> tuple[np.ndarray, Any] | None:
-        """Rows of `labelled_target` and their labels, as they came."""
+        """Rows of `labelled_target` and their labels, as given."""
         if labelled_target is None:
             return None
         if not isinstance(labelled_target, tuple | list) or len(labelled_target) != 2:
@@ -237,7 +237,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _explained(
         self, source: Domain, target: np.ndarray, seed: int = 0
     ) -> tuple[Diagnosis, torch.Tensor, np.ndarray | None]:
-        """What plans show of the target's rows, their outputs, and how well the source explains each."""
+        """What plans show about the target's rows, their outputs, and how well the source explains each."""
         labelled, rows = self._rows(source), self._scaled(target)
         found, outputs = diagnose_rows(
             source,
@@ -282,7 +282,7 @@ def _split(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def warn_of_no_target(otherwise: str = "") -> None:
-    """Of a `fit` that adapts to X itself."""
+    """Warn that `fit` adapts to X itself."""
     more = f", {otherwise}" * bool(otherwise)
     warnings.warn(
         f"X_target: none was given, so the estimator adapts to X itself, which has no effect; pass X_target{more}.",

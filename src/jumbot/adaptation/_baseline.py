@@ -38,10 +38,10 @@ _TRAINED = "source-only, trained with the same settings and seed"
 def source_only(
     earlier: Network | None, domains: Domains, config: RunConfig, until: float = math.inf
 ) -> tuple[Network, str] | None:
-    """A network that saw the source alone, and what it is.
+    """A network trained on the source alone, and its description.
 
-    For rows of numbers and signals one is trained as long as the run was, which takes seconds; elsewhere it is that of
-    the run itself where it began so (`earlier`), or there is none.
+    For rows of numbers and signals one is trained for as many steps as the run, which takes seconds; otherwise it is
+    the run's own network before adaptation, if it was trained on the source first (`earlier`), or there is none.
     """
     if config.method == SOURCE_ONLY:
         return None
@@ -50,7 +50,7 @@ def source_only(
     options = options_class(SOURCE_ONLY)
     training = replace(config.training, sampler=options.sampler)
     alone = replace(config, method=SOURCE_ONLY, options=options(), training=training)
-    # without the labelled samples of the target, which are no part of the source
+    # without the labelled samples of the target, which do not belong to the source
     return train_network(replace(domains.training_data, labelled=None), alone, until), _TRAINED
 
 
@@ -76,7 +76,9 @@ def compared(
 
 
 def probabilities_alone(logits: Tensor, judged: Judged) -> Tensor:
-    """Of a classifier of the source alone, for classes in the source's shares, calibrated like those of the model."""
+    """Probabilities of a classifier of the source alone, for the source's class proportions, calibrated like those of
+    the model.
+    """
     witness = None if judged.witnesses is None else judged.witnesses.by_method.get(SOURCE_ONLY)
     natural = Calibration() if witness is None else Calibration(witness.temperature, tuple(witness.offset.tolist()))
     return natural.scores(logits).softmax(-1)
@@ -93,7 +95,7 @@ def notable(
 ) -> Samples:
     """`samples.json`: the least explained samples, and those whose class adaptation changed with the most probability.
 
-    The change is how far the probability of the new class rose.
+    The change is the increase of the probability of the new class.
     """
     labels = probabilities.argmax(-1).numpy()
     rows: list[tuple[Reason, int]] = [("least explained", int(i)) for i in np.argsort(received, kind="stable")[:SHOWN]]

@@ -22,11 +22,11 @@ _OTHERS: dict[TaskName, tuple[str, ...]] = {
     "classification": ("deepjdot", "mcc", "m-pot", "elot"),
     "regression": ("deepjdot", "dann"),
 }
-"""Methods that are tried in addition to source-only and JUMBOT."""
+"""Methods that are tried besides source-only and JUMBOT."""
 FIRST = 2
 """Candidates that are always trained whole: source-only and the recipe's JUMBOT."""
 Candidates = Annotated[int, Bounds(at_least=FIRST, at_most=MOST)]
-"""How many there may be."""
+"""The largest number of candidates."""
 
 
 def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant, ...]:
@@ -64,7 +64,7 @@ def _jumbot(word: str, settings: dict[str, float], factor: float) -> Variant:
 
 
 def check_shared(recipe: str | None, options: Mapping[str, Any], task: TaskName | None = None) -> None:
-    """Refuse, before any data are read, options that no candidate may have, and values that none could take.
+    """Refuse, before any data are read, options that no candidate has, and values that are invalid for all.
 
     >>> check_shared("table", {"tau": 0.3})
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""`RunConfig`: everything that a run is made with, and the one place where it is decided."""
+"""`RunConfig`: all settings of a run, and the only place where they are decided."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ FOR_NUMBERS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "proportions": (lambda value: value != "equal", "there are no classes whose shares could differ; leave it out."),
     "variant": (lambda value: value == "original", "the original DeepJDOT compares probabilities; leave it out."),
 }
-"""Options that numbers leave no sense: when, and why."""
+"""Options that make no sense for numbers: when, and why."""
 FOR_CLASSES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "label_loss": (lambda value: value is not None, "classes use the cross-entropy; it is for task='regression'."),
     "select": (lambda value: value == "smoothness", "this score is for numbers; see jumbot adapt --help for others."),
 }
-"""Options that classes leave no sense."""
+"""Options that make no sense for classes."""
 
 
 def check_together(task: TaskName | None, method: str, changes: Mapping[str, Any]) -> None:
-    """Refuse what does not go with the task; None is a task that only the data will tell.
+    """Refuse options that do not fit the task; None: the task depends on the data.
 
     >>> check_together("regression", "jumbot", {"select": "snd"})
     Traceback (most recent call last):
@@ -64,19 +64,19 @@ def sampler_of(task: TaskName | None, method: str) -> str:
 
 PARTS: dict[str, type[Any]] = {"training": Training, "network": NetworkOptions, "inputs": Inputs}
 INSTEAD = {"steps": "epochs", "source_steps": "source_epochs"}
-"""Options that take the place of others: who changes one may not change both."""
+"""Options that replace others: both cannot be given."""
 FOLLOWS: tuple[tuple[str, Callable[[Any], bool], tuple[str, Any]], ...] = (
     ("optimizer", lambda value: value == "adam", ("weight_decay", 0.0)),  # a recipe's is for another optimiser
     ("standardise", lambda value: value == "none", ("bins", 0)),  # which scale rows in any case
-    ("bins", bool, ("rank", 0)),  # a recipe's own first layer gives way to another
+    ("bins", bool, ("rank", 0)),  # another first layer replaces that of a recipe
     ("rank", bool, ("bins", 0)),
 )
-"""What a change of one option sets another to, where the user does not set it."""
+"""What a change of one option sets another to, unless the user sets that one."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that a run is made with; where it came from no longer matters."""
+    """All settings of a run, wherever they came from."""
 
     method: str
     recipe: str
@@ -96,17 +96,17 @@ class RunConfig:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """What `config.json` holds of it."""
+        """The part that `config.json` contains."""
         return {name: part if name in ("method", "recipe") else asdict(part) for name, part in self.parts().items()}
 
 
 def make_config(
     source: Domain | None, method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
 ) -> RunConfig:
-    """A recipe with changes, each given to the part that has an option of that name.
+    """A recipe with changes, each for the part that has an option of that name.
 
     Without a `recipe` it is the one that fits the `source`.  A recipe may change values of a method and of its
-    training for that method alone; `changes` have the last word.  The `task` is that of the source's labels.
+    training for that method alone; `changes` take precedence.  The `task` is that of the source's labels.
 
     >>> config = make_config(None, "jumbot", "digits", {"tau": 2.0, "batch_size": 100})
     >>> config.options.tau, config.training.batch_size, config.training.epochs
@@ -139,7 +139,7 @@ def make_config(
 
 
 def _values(method: str, task: TaskName | None, recipe: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Each option that is not left at its default."""
+    """Each option that differs from its default."""
     found = find_recipe(recipe)
     values = {"sampler": sampler_of(task, method), **found.training, **found.network, **found.inputs}
     own = dict(found.methods.get(method, {}))
@@ -155,7 +155,7 @@ def _values(method: str, task: TaskName | None, recipe: str, changes: Mapping[st
 
 
 def _with_fewer_steps(config: RunConfig, samples: int) -> RunConfig:
-    """Those of source-only over a small source with numbers."""
+    """The steps of source-only on a small source with numbers."""
     passes, training = find_recipe(config.recipe).numbers_passes, config.training
     if passes is None or config.method != SOURCE_ONLY or training.steps is None:
         return config
@@ -164,7 +164,8 @@ def _with_fewer_steps(config: RunConfig, samples: int) -> RunConfig:
 
 
 def smoother(config: RunConfig, given: Collection[str]) -> RunConfig | None:
-    """The same with what may predict numbers better; None where the user has `given` any of it, or there is none.
+    """The same with a smoother network, which may predict numbers better; None if the user has `given` any of its
+    options, or there is none.
 
     >>> config = make_config(None, "source-only", "measurements", {}, "regression")
     >>> smoother(config, ()).network.bins, smoother(config, ["bins"])
@@ -177,7 +178,7 @@ def smoother(config: RunConfig, given: Collection[str]) -> RunConfig | None:
 
 
 def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a recipe has for a method, less the cost weights where those of DeepJDOT's authors are asked for."""
+    """The options of a recipe for a method, without the cost weights if those of DeepJDOT's authors are requested."""
     if changes.get("cost_weights") != "original":
         return dict(own)
     for name, value in DeepJDOTOptions.ORIGINAL.items():
@@ -192,15 +193,15 @@ def _without_replaced(own: Mapping[str, Any], changes: Mapping[str, Any]) -> dic
 def check_changes(
     method: str, recipe: str | None, changes: Mapping[str, Any], task: TaskName | None = None
 ) -> RunConfig:
-    """Refuse, before any data are read, what no data could make right; returns what may come out.
+    """Refuse, before any data are read, changes that are wrong for all data; return the possible configurations.
 
-    Without a `recipe` any of them does: the data's own is made, and checked, once they are read.
+    Without a `recipe`, all recipes are possible: that of the data is made and checked once they are read.
     """
     return make_config(None, method, DEFAULTS[0] if recipe is None else recipe, changes, task)
 
 
 def recipe_for(source: Domain | None) -> str:
-    """The recipe that fits this kind of data, wherever they come from."""
+    """The recipe for this kind of data, wherever they come from."""
     from jumbot.data._inputs import SMALL, kind_of, largest_side
     from jumbot.data._row_kinds import kind_of_rows
 
@@ -216,7 +217,7 @@ def recipe_for(source: Domain | None) -> str:
 
 
 DEFAULTS = ("measurements", "words", "table", "digits", "photographs", "signals")
-"""What `recipe_for` chooses from."""
+"""The recipes that `recipe_for` chooses from."""
 
 
 def find_recipe(name: str) -> Recipe:
@@ -225,7 +226,7 @@ def find_recipe(name: str) -> Recipe:
 
 
 def option_names(method: str) -> set[str]:
-    """Every name that `changes` may have for this method.
+    """All names that are allowed in `changes` for this method.
 
     >>> "tau" in option_names("jumbot"), "tau" in option_names("dann"), "steps" in option_names("dann")
     (True, False, True)
@@ -234,11 +235,11 @@ def option_names(method: str) -> set[str]:
 
 
 def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -> None:
-    """Refuse changes that this kind of data would pass over in silence."""
+    """Refuse changes that have no effect on this kind of data."""
     from jumbot.data._inputs import kind_of
 
     kind = kind_of(source)
-    rows = kind == "features" or config.network.freeze  # what a frozen backbone leaves are rows of features
+    rows = kind == "features" or config.network.freeze  # a frozen backbone turns images into rows of features
     data = {"features": "rows of numbers", "image": "images that train a whole network"}.get(kind, kind)
     named = config.network.backbone not in (None, *BUILT_IN)
     of_tables = dict.fromkeys(("columns", "dates", "text"), data)
@@ -249,12 +250,12 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
         in_vain |= dict.fromkeys(("channels", "pixels"), f"{config.network.backbone}, which has its own")
     if not rows:
         in_vain |= dict.fromkeys(("hidden", "bins", "rank", *(["standardise"] if kind == "image" else [])), data)
-    module = changes.get("backbone", "") is None  # which is how `adapt` gives way to one of the user's
+    module = changes.get("backbone", "") is None  # `adapt` sets this for the user's own module
     if module and not config.network.freeze:
         in_vain["hidden"] = "a backbone of your own"
     if config.network.freeze or not (named or (module and config.network.features is not None)):
         in_vain["backbone_rate"] = "a frozen backbone" if config.network.freeze else "a network that has one rate"
-    if config.training.workers and kind != "image":  # none is what there are
+    if config.training.workers and kind != "image":  # none is the default
         in_vain["workers"] = data
     if config.training.evaluate_every == 0:
         in_vain["evaluate_samples"] = "evaluate_every=0"
@@ -278,7 +279,7 @@ def _owners(method: str) -> dict[str, str]:
 
 
 def _where(option: str, method: str) -> str:
-    """Whose option it is, or which is meant."""
+    """Which methods have the option, or a similar name."""
     others = [name for name in METHODS if name != method and option in _owners(name)]
     if others:
         return f"it is one of {', '.join(others)}."

@@ -29,10 +29,10 @@ from jumbot.errors import ArgumentError
 
 
 class Domains:
-    """Source, target and evaluation data as one network takes them.
+    """Source, target and evaluation data as input of one network.
 
-    With a pretrained backbone the images come in its format, and where it is frozen, as its features.  A share of the
-    source is held out where the selection rule asks for it.
+    With a pretrained backbone, images are in its format or, if it is frozen, replaced by its features.  A share of the
+    source is held out if the selection rule requires it.
     """
 
     def __init__(
@@ -54,12 +54,14 @@ class Domains:
         evaluated = self._prepare(read, config, *images)
         evaluated = self._study(evaluated, config)
         self.pictures = self.target if self.input.kind == "image" else None
-        """The target as images, also where the network sees their features."""
+        """The target as images, even if the network sees their features."""
         evaluated = self._to_rows(evaluated, config)
         self._set_apart(evaluated, config)
 
     def _take_backbone(self, source: Domain, config: RunConfig) -> tuple[int | None, int | None, str]:
-        """Make the pretrained backbone; size, channels and pixels of images, its own where it has some."""
+        """Make the pretrained backbone; return size, channels and pixels of images, those of the backbone if it has
+        any.
+        """
         inputs, training, network, module = config.inputs, config.training, config.network, self.module
         named = network.backbone not in (None, *BUILT_IN)
         if kind_of(source) in ("signal", "raw"):
@@ -134,7 +136,7 @@ class Domains:
         return evaluated
 
     def _study(self, evaluated: Domain | None, config: RunConfig) -> Domain | None:
-        """Leave out what `partial` and `thin` ask for, of the target and of what is returned."""
+        """Apply `partial` and `thin` to the target and to the evaluation data, which are returned."""
         from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
 
         if config.inputs.partial is not None:
@@ -163,7 +165,7 @@ class Domains:
         return found
 
     def _set_apart(self, evaluated: Domain | None, config: RunConfig) -> None:
-        """What is evaluated on, and the part of the source that training does not see."""
+        """The evaluation data, and the part of the source that training does not see."""
         training = config.training
         own = self.target if self.target.known.any() else None
         self.evaluated = own if evaluated is None else evaluated
@@ -193,7 +195,7 @@ class Domains:
 
 
 def check_widths(task: Task, *domains: Domain | None) -> None:
-    """Refuse true numbers of another width than the source's."""
+    """Refuse true numbers whose width differs from the source's."""
     for domain in domains:
         if domain is not None and domain.values is not None and domain.values.shape[1] != task.outputs:
             raise ArgumentError(
@@ -202,7 +204,7 @@ def check_widths(task: Task, *domains: Domain | None) -> None:
 
 
 def without(evaluated: Domain, labelled: Domain) -> Domain:
-    """`evaluated` without the samples that are trained on: those that the network sees alike."""
+    """`evaluated` without samples that are used in training, recognised by equal network input."""
     seen = {row.tobytes() for row in rows_of(labelled).astype(np.float32)}
     kept = np.array([row.tobytes() not in seen for row in rows_of(evaluated).astype(np.float32)])
     if kept.all():
@@ -213,7 +215,7 @@ def without(evaluated: Domain, labelled: Domain) -> Domain:
 
 
 def hold_out(domain: Domain, share: float, seed: int) -> tuple[Domain, Domain]:
-    """(the rest, about `share` of each class); a class of one sample stays whole in the rest."""
+    """(the rest, about `share` of each class); a class with one sample stays in the rest."""
     strata = np.zeros(len(domain), np.int64) if domain.labels is None else domain.labels
     rng = np.random.default_rng((seed, 6))
     out = np.zeros(len(domain), bool)

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from jumbot import Model
 
 FORMATS = (".onnx", ".pt2")
-_TRACED = 2  # samples that are traced; the others below are what the file is then checked with
+_TRACED = 2  # samples for tracing; the sizes below are used to check the file
 _CHECKED = (1, 5)
 _ERROR = 1e-4  # of a probability, between engines
 
 
 class Predictor(nn.Module):
-    r"""x -> softmax(logits / temperature + offset): all that `predict_proba` does to numbers, in one module.
+    r"""x -> softmax(logits / temperature + offset): the whole computation of `predict_proba` on numbers, in one module.
 
     With `units`, (mean, deviation) of the numbers that a regression predicts, it is outputs * deviation + mean
     `(b, outputs)`, numbers in the units of the source.
 
     x is float32 `(b, d)` rows, `(b, channels, h, w)` pictures in [0, 1] (or bytes), `(b, channels, length)` signals, or
     what the model's own backbone takes.  Missing numbers (NaN) of a table are filled with the source's medians,
-    pictures resized, channels matched, views cut and averaged, numbers scaled.  A row that holds anything but 0 and 1
-    for a category gives NaN: its features are in another order.
+    pictures resized, channels matched, views cut and averaged, numbers scaled.  A row with anything but 0 and 1 for a
+    category gives NaN, because its features are in the wrong order.
 
     >>> network = nn.Sequential(nn.Linear(2, 2))
     >>> rows = InputFormat("features", width=2, mean=(1.0, 1.0), factor=2.0)
@@ -67,7 +67,7 @@ class Predictor(nn.Module):
         constants: dict[str, Any] = {"mean": mean, "std": std, "fill": _fill(format)}
         constants |= {"coded": _coded(format), "offset": offset}
         for name, value in constants.items():
-            if value is None:  # torch.export counts buffers, and loses its way where one is None
+            if value is None:  # torch.export fails if a buffer is None
                 setattr(self, name, None)
             else:
                 self.register_buffer(name, torch.as_tensor(value), persistent=False)
@@ -93,7 +93,7 @@ class Predictor(nn.Module):
             logits = torch.where(odd, torch.nan, logits)
         if self.mean is not None and self.std is not None:
             return logits * self.std + self.mean
-        if views:  # the logarithm of the mean probability is what several views agree on
+        if views:  # the logarithm of the mean probability over the views
             logits = logits.softmax(-1).unflatten(0, (-1, views)).mean(1).log()
         scores = logits / self.temperature
         scores = scores if self.offset is None else scores + self.offset
@@ -110,7 +110,7 @@ def _fill(format: InputFormat) -> Tensor | None:
 
 
 def _coded(format: InputFormat) -> Tensor | None:
-    """Which features say whether a category is there, if any."""
+    """Which features encode categories, if any."""
     if format.columns is None:
         return None
     coded = [c.categories is not None for c in format.columns.columns for _ in c.features]
@@ -118,7 +118,7 @@ def _coded(format: InputFormat) -> Tensor | None:
 
 
 def make_predictor(model: Model) -> Predictor:
-    """The `Predictor` of a model, with weights of its own, in evaluation mode on the CPU."""
+    """The `Predictor` of a model, with a copy of the weights, in evaluation mode on the CPU."""
     extractor = model.extractor
     backbone = None if extractor is None else extractor.backbone.module
     predictor = Predictor(
@@ -136,7 +136,7 @@ def make_predictor(model: Model) -> Predictor:
 
 
 def describe(model: Model) -> dict[str, str]:
-    """What a file says of itself: classes, and what goes in and comes out."""
+    """The description of a file: classes, input and output."""
     format, columns = model.input, model.input.columns
     shape = ", ".join(map(str, ("batch", *format.shape)))
     inputs = {
@@ -174,7 +174,7 @@ def describe(model: Model) -> dict[str, str]:
 def export(model: Model, file: str | Path) -> Path:
     """Write the model's `Predictor` as ONNX (`.onnx`) or by `torch.export` (`.pt2`), for batches of any size.
 
-    The file is run before it gets its name: one whose probabilities differ from the model's is refused.
+    The file is tried before it is saved: probabilities that differ from the model's are an error.
     """
     path = Path(file)
     if path.suffix not in FORMATS:
@@ -188,7 +188,7 @@ def export(model: Model, file: str | Path) -> Path:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # of the tracers about themselves
             program = torch.export.export(predictor, (example(model, _TRACED),), dynamic_shapes=({0: batch},))
-    except Exception as error:  # tracing runs a user's backbone, which may do anything
+    except Exception as error:  # tracing runs the user's backbone, which may raise anything
         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArgumentError(f"export: the network cannot be traced for batches of any size: {why}") from error
     with replacing(path) as part:
@@ -211,7 +211,7 @@ def export(model: Model, file: str | Path) -> Path:
 
 
 def example(model: Model, size: int) -> Tensor:
-    """Made-up input of that many samples, of the size that real ones have."""
+    """Random input of that many samples, in the size of real ones."""
     format = model.input
     generator = torch.Generator().manual_seed(size)
     if format.whole:

@@ -28,20 +28,19 @@ from jumbot.adaptation._evaluation.rivals import References, compare_references
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated, guaranteed, judge_after, withheld
 from jumbot.adaptation._model import Model
-from jumbot.adaptation._prediction_table import explanations
 from jumbot.adaptation._runs.folder import CUT, LITTLE, RunFolder, final_mass
 from jumbot.adaptation._runs.results_json import (
     Baseline,
     DiagnosisFile,
     Results,
     SourceSharesFile,
-    known_figures,
     label_figures,
 )
 from jumbot.adaptation._training.accelerator import give_back_memory
 from jumbot.adaptation._training.checkpoint import load_module, load_weights
 from jumbot.adaptation._training.loop import Trained
 from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, rival_witnesses
+from jumbot.adaptation._written_tables import explanations
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
@@ -65,13 +64,13 @@ class Ended:
     folder: RunFolder
     judged: Judged
     for_report: bool
-    """Whether other models are compared with this one, and samples to look at are kept: what a report shows."""
+    """Whether other models are compared with this one and notable samples are kept, for a report."""
     until: float
-    """When other models are left out, and the training of one for comparison ends: a time of `time.monotonic`."""
+    """When to leave out other models and to end the training of one for comparison: a time of `time.monotonic`."""
 
     @property
     def starts_on_source(self) -> bool:
-        """Whether the network had learned from the source alone when adaptation began: else it knew nothing then."""
+        """Whether the network had been trained on the source alone before adaptation; otherwise it was untrained."""
         return self.config.method != SOURCE_ONLY and self.config.training.lengths(len(self.domains.source))[1] > 0
 
     @property
@@ -81,7 +80,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Found:
-    """The model, calibrated for the target, and what it and the plan say of the target."""
+    """The model, calibrated for the target, and the results of the model and the plan on the target."""
 
     model: Model
     diagnosis: Diagnosis
@@ -90,7 +89,7 @@ class Found:
     before: Diagnosis | None
     """The diagnosis before adaptation."""
     near: Array | None
-    """The mass that target samples receive by features that are not trained; None where there are none."""
+    """The mass that target samples receive by untrained features; None if there are none."""
 
     @cached_property
     def scores(self) -> Tensor:
@@ -98,7 +97,7 @@ class Found:
 
     @cached_property
     def predictions(self) -> Array | None:
-        """Classes by their numbers; None where numbers are predicted."""
+        """Indices of the predicted classes; None if numbers are predicted."""
         return self.scores.argmax(-1).numpy() if self.model.classes else None
 
 
@@ -108,14 +107,14 @@ class _Others(NamedTuple):
     logits: Tensor | None = None
     """Of the target, by a classifier of the source alone."""
     baseline: Baseline | None = None
-    """How the predictions compare with those of that classifier."""
+    """The comparison of the predictions with those of that classifier."""
     references: References | None = None
     left_out: tuple[str, ...] = ()
-    """What there was no time for."""
+    """What was left out for lack of time."""
 
 
 def finish(run: Ended, show: bool) -> Model:
-    """Write everything in a run folder besides the records of training; the model with its results."""
+    """Write everything in a run folder except the records of training; return the model with its results."""
     log.info("trained in %.0f s; computing figures, diagnosis and predictions", run.trained.seconds)
     give_back_memory()
     with progress(_PARTS, "after training", least=1, bar=show, slow=True) as reach:
@@ -129,7 +128,7 @@ def finish(run: Ended, show: bool) -> Model:
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
         results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, results=known_figures(results)))
+        found = replace(found, model=replace(found.model, figures=results))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")
@@ -138,14 +137,14 @@ def finish(run: Ended, show: bool) -> Model:
 
 
 def _before_adaptation(run: Ended) -> Network:
-    """The network as it was before the first step of adaptation."""
+    """The network before the first step of adaptation."""
     earlier = copy.deepcopy(run.model.network)
     load_module(earlier, "network", load_weights(run.folder.before, "before")[0], run.folder.before)
     return earlier
 
 
 def _decided(run: Ended, earlier: Network) -> Ended:
-    """The run with the network that is returned: that from before adaptation, where this is the decision."""
+    """The run with the network that is returned: the one before adaptation, if that is the decision."""
     judged, domains = run.judged, run.domains
     if judged.witnesses is None and domains.watch.validation is not None and domains.source.labels is not None:
         start = earlier if run.starts_on_source else None
@@ -157,7 +156,7 @@ def _decided(run: Ended, earlier: Network) -> Ended:
 
 
 def _diagnosed(run: Ended, earlier: Network) -> Found:
-    """The model, calibrated for the target and with what it keeps for new samples; what was found on the way."""
+    """The model, calibrated for the target and with what it keeps for new samples, and the results on the target."""
     domains, model, seed = run.domains, run.model, run.seed
     source, target = domains.source, domains.target
     classes = source.labels is not None
@@ -166,7 +165,7 @@ def _diagnosed(run: Ended, earlier: Network) -> Found:
     model = replace(model, nearness=of_domains(source, target, model.compared_by(target), seed))
     near: Array | None = None
     accuracy: EstimatedAccuracy | None = None
-    if frozen_rows(model.network, model.input, target):  # embeddings are what the plan has seen
+    if frozen_rows(model.network, model.input, target):  # the plan was computed on embeddings
         near = received_by(model.nearness, target, model.compared_by(target))
         diagnosis = less_explained(diagnosis, near)
     if classes:
@@ -184,7 +183,7 @@ def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) 
 
 
 def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Others:
-    """A classifier of the source alone, and plain models, as far as there is time."""
+    """A classifier of the source alone and reference models, if there is time."""
     logits, baseline, left_out = None, None, list[str]()
     if found.predictions is not None:
         reach(1, "a classifier of the source alone")
@@ -205,7 +204,7 @@ def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Ot
 
 
 def _references(run: Ended, found: Found) -> References | None:
-    """What plain models of the source would do; None where no part of the source was held out."""
+    """The results of the reference models; None if no part of the source was held out."""
     witnesses: Witnesses | None = run.judged.witnesses
     if witnesses is None or (own := witnesses.by_method.get(str(found.model.method["name"]))) is None:
         return None
@@ -216,7 +215,7 @@ def _references(run: Ended, found: Found) -> References | None:
 
 
 def _with_harm(run: Ended, found: Found, baseline: Baseline | None) -> Found:
-    """The diagnosis of what is predicted, with the evidence for harm."""
+    """The diagnosis of the predictions, with the evidence for harm."""
     harm, labels = _harm(run.judged, found.model, baseline), run.domains.source.labels
     if found.predictions is None or labels is None:
         return replace(found, diagnosis=replace(found.diagnosis, harm=harm))
@@ -224,9 +223,9 @@ def _with_harm(run: Ended, found: Found, baseline: Baseline | None) -> Found:
 
 
 def _harm(judged: Judged, model: Model, baseline: Baseline | None) -> Harm | None:
-    """What the evidence says of the model that is returned: nothing of one trained on the source alone.
+    """The evidence for the returned model; none for one trained on the source alone.
 
-    Folds say what adaptation does; how many predictions this model changed is known once there is a baseline.
+    Folds show the effect of adaptation; how many predictions this model changed is known once there is a baseline.
     """
     if judged.decision is None or judged.decision.harm is None or model.method["name"] == SOURCE_ONLY:
         return None
@@ -264,13 +263,13 @@ def _results(run: Ended, found: Found, others: _Others) -> Results:
 
 
 def _source_shares(found: Found, names: Sequence[str]) -> SourceSharesFile | None:
-    """Means over all samples and by predicted class; None where there is one source."""
+    """Means over all samples and by predicted class; None if there is only one source."""
     shares = found.diagnosis.source_shares
     return None if shares is None else describe_shares(shares, names, found.predictions, len(found.model.classes))
 
 
 def describe_shares(shares: Array, names: Sequence[str], predictions: Array | None, classes: int) -> SourceSharesFile:
-    """What `results.json` holds of `(n, sources)` shares: their means, over all samples and by predicted class.
+    """The entry of `(n, sources)` shares in `results.json`: their means, over all samples and by predicted class.
 
     >>> shares = np.array([[0.9, 0.1], [0.7, 0.3], [0.5, 0.5]])
     >>> describe_shares(shares, ["a", "b"], np.array([0, 0, 2]), 3).by_class
@@ -285,7 +284,7 @@ def _mean(shares: Array) -> tuple[float, ...]:
 
 
 def _cut(trained: Trained) -> list[str]:
-    """What a budget of time has cut."""
+    """What was left out because of a time budget."""
     if trained.planned is None:
         return []
     done = sum(record["event"] == "step" for record in trained.history)
@@ -293,7 +292,7 @@ def _cut(trained: Trained) -> list[str]:
 
 
 def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: bool = False) -> list[str]:
-    """What the records of training say about its settings; if the data have problems, fix these first."""
+    """Remarks on the settings, from the records of training; problems in the data should be fixed first."""
     mass = final_mass(records)
     price = next((name for name in ("tau", "reward") if hasattr(config.options, name)), None)
     value = math.inf if price is None else getattr(config.options, price)
@@ -316,7 +315,7 @@ def _write_embeddings(run: Ended, found: Found, earlier: Network) -> None:
     for when, network in (("after", found.model.network), ("before", earlier)):
         for name, some in (("source", source.subset(of_source)), ("target", target.subset(of_target))):
             z, _ = outputs(network, some)
-            # for pictures: float16 goes no further, and infinity could not be drawn
+            # for pictures: float16 has no larger numbers, and infinity cannot be drawn
             kept[f"{when}_{name}"] = z.clamp(-_HALF, _HALF).numpy().astype(np.float16)
     if found.predictions is not None and source.labels is not None:
         kept["source_labels"] = source.labels[of_source]
@@ -337,7 +336,7 @@ def _rows(count: int, most: int) -> np.ndarray:
 
 
 def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:
-    """Predictions, figures, what a report shows, the model, and its card."""
+    """Write predictions, figures, the data of the report, the model, and its card."""
     folder, model, target = run.folder.path, found.model, run.domains.target
     received, shares = found.diagnosis.received_mass, found.diagnosis.source_shares
     columns = explanations(received) | columns_of(shares, run.domains.source.sources)
@@ -350,7 +349,7 @@ def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:
         shown = model.probabilities(found.logits), old, received, model.classes
         write(folder / SAMPLES, notable(target, run.domains.pictures, model.input, *shown))
     model.save(folder)
-    if run.trained.history[0]["phase"] == "adapt":  # weights of no step; others may start from those that learned
+    if run.trained.history[0]["phase"] == "adapt":  # not the weights of a step; other runs may start from trained ones
         run.folder.before.unlink(missing_ok=True)
     from jumbot.report._card import write_card
 
@@ -358,7 +357,7 @@ def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:
 
 
 def columns_of(shares: Array | None, names: Sequence[str]) -> dict[str, Array]:
-    """A column of `predictions.csv` per source; none where there is one source."""
+    """A column of `predictions.csv` per source; none if there is only one source."""
     return {} if shares is None else {f"from_{name}": shares[:, s] for s, name in enumerate(names)}
 
 

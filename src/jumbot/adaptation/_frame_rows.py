@@ -18,17 +18,17 @@ from jumbot.errors import ArgumentError
 
 
 class Taken(NamedTuple):
-    """X and y of a `fit`, as numbers, with what is needed to take later rows likewise."""
+    """X and y of a `fit`, as numbers, with all that is needed to convert later rows in the same way."""
 
     X: np.ndarray
     y: np.ndarray
     columns: Columns | None
-    """How frames become numbers; None where X was none."""
+    """How frames become numbers; None if X was not a frame."""
     table: Table | None
-    """X, where it is more than numbers."""
+    """X, if it is more than numbers."""
 
     def raw(self, is_source: np.ndarray, X_target: Any) -> tuple[Domain, Domain | None] | None:
-        """Source and target as tables, by which recipes are chosen and remarks made; the target if it is a frame."""
+        """Source and target as tables, for choosing the recipe and for remarks; the target only if it is a frame."""
         if self.table is None:
             return None
         target = self.table.rows(np.flatnonzero(~is_source)) if X_target is None else _table(X_target, "X_target")
@@ -37,7 +37,7 @@ class Taken(NamedTuple):
 
 
 def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | None, **how: Any) -> Taken:
-    """What `fit` was given; medians, categories, dates and texts are found on the rows of the source alone."""
+    """Convert the arguments of `fit`; medians, categories, dates and texts are found on the source rows alone."""
     y = _without_nullables(y)
     table, options = _table(X, "X"), estimator.options if isinstance(estimator.options, Mapping) else {}
     asked = Inputs(**{name: options[name] for name in ("dates", "text") if name in options})
@@ -63,7 +63,7 @@ def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | 
 
 
 def take_more(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
-    """Rows that go with those of `fit`, as numbers."""
+    """Further rows like those of `fit`, as numbers."""
     columns: Columns | None = getattr(estimator, "columns_", None)
     encoded = columns is not None and any(column.encoded_as for column in columns.columns)
     table = None if columns is None else _table(X, name)
@@ -77,7 +77,7 @@ def take_more(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
 
 
 def _without_nullables(y: Any) -> Any:
-    """Whole numbers and truth values of pandas' nullable types as numpy's, of which scikit-learn would make floats."""
+    """Whole numbers and truth values of pandas' nullable types as numpy's; scikit-learn would make them floats."""
     dtype = getattr(y, "dtype", None)
     if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "O") not in "iub":
         return y
@@ -90,6 +90,6 @@ def _table(X: Any, name: str) -> Table | None:
 
 
 def _is_plain(table: Table) -> bool:
-    """Whether a frame contains numbers alone, and all of them."""
+    """Whether a frame contains only numbers, and none is missing."""
     numeric = pandas().api.types.is_numeric_dtype
     return all(numeric(dtype) for dtype in table.frame.dtypes) and not table.frame.isna().any().any()

@@ -1,4 +1,4 @@
-"""How a run is judged: which part of the source is kept from it, and which classifier is returned."""
+"""How a run is judged: which part of the source is held out, and which classifier is returned."""
 
 from __future__ import annotations
 
@@ -47,17 +47,18 @@ if TYPE_CHECKING:
 
 ADAPTED = "jumbot"
 PAPER = ("digits", "office-home", "office-home-partial", "visda")
-"""Recipes that, where they are named, train on all of the source as the paper does."""
+"""Recipes that, if named, train on all of the source, as the paper does."""
 NO_ESTIMATE = (
     "whether to adapt numbers cannot be determined without labels, because shifted inputs and a target whose numbers "
     "differ look the same; pass method='jumbot' if you know that the inputs have shifted"
 )
 NO_TIME = "the time budget left no time to estimate the accuracy from a held-out part of the source"
-MOST_STRANGE = 0.5  # share of a target that nothing explains, above which no accuracy is estimated
+MOST_STRANGE = 0.5  # unexplained share of a target above which no accuracy is estimated
 USUAL = 0.7
-"""Share in the source of the one class that a target is predicted as, from which an accuracy is estimated: it may be
-anything from about that share to 1, and an interval wider than 50 points says nothing."""
-HELD_OUT = 0.1  # share of the source that a network which is trained once is not trained on
+"""If nearly one class is predicted for the whole target, its share in the source from which an accuracy is estimated:
+the accuracy lies between about that share and 1, and an interval wider than 50 points is useless.
+"""
+HELD_OUT = 0.1  # share of the source held out from a network that is trained once
 _OF_FOLDS = 0.8  # of the time for judging: the rest is for the network of the whole source
 _CHEAP = 3000  # steps up to which a network of rows or signals is trained again without a part of the source
 Again = Callable[[str], RunConfig]
@@ -66,19 +67,19 @@ How = Literal["folds", "held-out", "few", "not"]
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of a run before its last network is trained."""
+    """What is known about a run before its last network is trained."""
 
     automatic: bool
     """Whether no method was named, so that the better of source-only and JUMBOT is returned."""
     witnesses: Witnesses | None = None
-    """What networks say that were trained without a part of the source."""
+    """Outputs of networks that were trained without a part of the source."""
     decision: Decision | None = None
     why_not: str = ""
     """Why no accuracy is estimated."""
 
 
 def names_a_method(method: str | None, recipe: str | None, config: Any, options: Mapping[str, Any]) -> bool:
-    """Whether what was asked for is a method: by its name, a recipe, a file of settings, or an option of JUMBOT.
+    """Whether the call selects a method: by its name, a recipe, a file of settings, or an option of JUMBOT.
 
     >>> names_a_method(None, None, None, {"steps": 100}), names_a_method(None, None, None, {"tau": 1.0})
     (False, True)
@@ -90,12 +91,12 @@ def names_a_method(method: str | None, recipe: str | None, config: Any, options:
 def how_judged(
     source: Domain, config: RunConfig, recipe: str | None, judge: bool, own: bool = False
 ) -> tuple[How, str]:
-    """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; and why not.
+    """ "folds" for rows and signals, whose networks are trained in seconds, "held-out" for others; or why neither.
 
     The user's `own` backbone cannot be created again for a fold.
 
-    "few": nothing can be held out, as no class has samples enough, or what is predicted are numbers of a network that
-    is trained once; source-only is what is trained then, unless a method was named.
+    "few": nothing can be held out, because no class has enough samples, or because a network that is trained once
+    predicts numbers; then source-only is trained, unless a method was named.
     """
     if not judge:
         return "not", "this run trains on all of the source, so accuracy was not estimated"
@@ -109,8 +110,10 @@ def how_judged(
     if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "numbers are evaluated without labels only for built-in networks on rows or signals with few "
-        "steps"
+        return (
+            "few",
+            "numbers are evaluated without labels only for built-in networks with few steps on rows or signals",
+        )
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold out one in ten"
@@ -135,15 +138,14 @@ def judge_before(
     why_not: str = "",
     given: Collection[str] = (),
 ) -> tuple[Judged, RunConfig]:
-    """Train on folds, weigh, and decide; the configuration is that of the method to train on everything.
+    """Train on folds, compare, and decide; return the configuration of the method to train on the whole source.
 
-    Of numbers a method must be named: on the bikes of another year plain models of the source were nearer to JUMBOT's
-    numbers, and source-only's were right.
+    For numbers, JUMBOT must be named: on the bikes of another year, the reference models were closer to JUMBOT's
+    numbers, but source-only's were better.
 
-    `again(method)` makes the configuration of another method; `baseline` compares a named one with source-only.
-    Options that the user has `given` are kept.
-    Where it cannot be judged, for `why_not`, because there are too few samples, or because `until` comes too soon,
-    source-only is what to train, unless a method was named.
+    `again(method)` makes the configuration of another method; `baseline` compares a named one with source-only. Options
+    that the user has `given` are kept. If it cannot be judged, because of `why_not`, too few samples, or `until`,
+    source-only is trained, unless a method was named.
     """
     few = min(len(pair.source), len(pair.target))
     if few < LEAST:
@@ -168,12 +170,12 @@ def _judge(
     until: float,
     given: Collection[str],
 ) -> tuple[Judged, RunConfig]:
-    """By folds of the source."""
+    """Judge by folds of the source."""
     if pair.source.labels is None and (automatic or config.method == SOURCE_ONLY):
         witnesses, config = _witnesses_of_numbers(pair, again(SOURCE_ONLY) if automatic else config, until, given)
         undecided = Decision(SOURCE_ONLY, f"{SOURCE_ONLY} was chosen: {NO_ESTIMATE}.")
         return Judged(automatic, witnesses, undecided if automatic else kept(SOURCE_ONLY, None)), config
-    # of numbers nothing is said: plain models of the source, which would be the judges, are wrong where inputs moved
+    # numbers are not judged: the reference models, which would be the judges, are wrong if inputs moved
     compared = config.method != SOURCE_ONLY and (automatic or baseline) and pair.source.labels is not None
     configs = [again(SOURCE_ONLY), config] if compared else [config]
     now = time.monotonic()
@@ -191,7 +193,9 @@ def _judge(
 
 
 def _weigh_whole(pair: TrainingData, config: RunConfig, witnesses: Witnesses, until: float) -> Harm:
-    """The same of a network that is trained on the whole source, as the one that is returned: it may differ."""
+    """The same for the network that is trained on the whole source and returned, which may differ from those of the
+    folds.
+    """
     network = train_network(pair, config, until)
     _, logits = outputs(network, pair.target.subset(witnesses.index).unlabelled())
     whole = replace(witnesses.by_method[config.method], target=(logits.double().numpy(),))
@@ -201,7 +205,7 @@ def _weigh_whole(pair: TrainingData, config: RunConfig, witnesses: Witnesses, un
 def _witnesses_of_numbers(
     pair: TrainingData, config: RunConfig, until: float, given: Collection[str]
 ) -> tuple[Witnesses, RunConfig]:
-    """Source-only of numbers, by the network that predicts held-out ones better: the recipe's, or a smoother one."""
+    """Source-only for numbers, with the network that predicts held-out ones better: the recipe's, or a smoother one."""
     found: list[tuple[Witnesses, RunConfig]] = []
     every = [one for one in (config, smoother(config, given)) if one is not None]
     for number, one in enumerate(every):
@@ -223,7 +227,7 @@ def _witnesses_of_numbers(
 def judge_after(
     network: Network, earlier: Network | None, domains: Domains, config: RunConfig, automatic: bool
 ) -> Judged:
-    """Weigh a network and its own start on the source alone by the part of the source that neither saw."""
+    """Compare a network with its start on the source alone by the part of the source that neither saw."""
     held = domains.watch.validation
     assert held is not None
     networks = {config.method: network} | ({} if earlier is None else {SOURCE_ONLY: earlier})
@@ -239,12 +243,12 @@ def judge_after(
 
 
 def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:
-    """`again` of `judge_before`: the same recipe and options, less those of other methods alone; made once each."""
+    """`again` of `judge_before`: the same recipe and options, without those of other methods; made once each."""
     return functools.cache(lambda method: make_config(source, method, recipe, own_options(method, options)))
 
 
 def own_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """`options` without those that belong to other methods alone.
+    """`options` without those that only other methods have.
 
     >>> own_options("source-only", {"tau": 0.5, "critic_rate": 0.1, "steps": 9})
     {'steps': 9}
@@ -261,9 +265,10 @@ def _own(method: str) -> set[str]:
 def estimate_of(
     witnesses: Witnesses, method: str, logits: Tensor, predicted: Tensor, near: np.ndarray | None = None
 ) -> EstimatedAccuracy:
-    """The accuracy of a network with these logits and predictions of the whole target, by the witness of its method.
+    """Estimate the accuracy of a network with these logits and predictions of the whole target, by the witness of its
+    method.
 
-    `near` is the mass that target samples receive, None where that is not known.
+    `near` is the mass that target samples receive, None if unknown.
     """
     witness = witnesses.by_method[method]
     own, classes = logits[witnesses.index].double().numpy(), predicted[witnesses.index].numpy()
@@ -274,7 +279,7 @@ def estimate_of(
 def withheld(
     found: EstimatedAccuracy, predicted: np.ndarray, shares: np.ndarray, near: np.ndarray | None = None
 ) -> EstimatedAccuracy:
-    """The estimate, or nothing where votes that were learned on the source say nothing of this target."""
+    """The estimate, or none if votes learned on the source are meaningless for this target."""
     why = _unlike_the_source(predicted, shares, near)
     return unknown(why, found.votes) if why and found.value is not None else found
 
@@ -282,10 +287,11 @@ def withheld(
 def calibrated(
     judged: Judged, method: str, logits: Tensor, planned: Any, near: Any = None
 ) -> tuple[Calibration, EstimatedAccuracy]:
-    """Temperature and class proportions of a network with these logits of the target, and the estimate of its accuracy.
+    """Calibrate a network with these logits of the target: temperature, class proportions, and the estimate of its
+    accuracy.
 
     `planned` are the class proportions that the plan gives the target, and `near` the mass that its samples receive,
-    None where that is not known.
+    None if unknown.
     """
     if judged.witnesses is None or method not in judged.witnesses.by_method:
         return Calibration(), unknown(judged.why_not or "there is no held-out part of the source")
@@ -298,9 +304,9 @@ def calibrated(
 
 
 def _unlike_the_source(predicted: np.ndarray, shares: np.ndarray, near: np.ndarray | None) -> str:
-    """Why votes that were learned on the source say nothing of this target; empty where they may.
+    """Why votes learned on the source are meaningless for this target; empty if they are not.
 
-    Far from the source classifiers agree with each other, and are sure: none of them has learned anything there.
+    Far from the source, classifiers agree with each other and are confident, although none has learned anything there.
     """
     if near is not None and (strange := float((near < UNEXPLAINED).mean())) > MOST_STRANGE:
         return f"{100 * strange:.0f} % of the target is not explained by anything in the source"
@@ -311,9 +317,9 @@ def _unlike_the_source(predicted: np.ndarray, shares: np.ndarray, near: np.ndarr
 def guaranteed(
     judged: Judged, model: Model, logits: Tensor, planned: Any, near: Any, accuracy: EstimatedAccuracy | None
 ) -> Guarantee | None:
-    """What the model keeps of the held-out source to make sets of; None where none was held out.
+    """What the model keeps of the held-out source for prediction sets; None if nothing was held out.
 
-    `near` is the mass that target samples receive, None where that is not known.
+    `near` is the mass that target samples receive, None if unknown.
     """
     if judged.witnesses is None or (witness := judged.witnesses.by_method.get(str(model.method["name"]))) is None:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -20,19 +20,18 @@ from jumbot._settings.places import MODEL, model_folder
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
-from jumbot.adaptation._evaluation.measures import Evaluation
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
 from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
 from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation._networks.build import build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
-from jumbot.adaptation._prediction_table import explanations, set_columns, write_table
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile, Results, known_figures
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
+from jumbot.adaptation._written_tables import explanations, set_columns, write_table
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
 from jumbot.data._augment import NO_CROPS, crop_transform
@@ -69,8 +68,8 @@ class Model:
         How raw samples become network input.
     spec, method : dict
         Descriptions of the network and of the method with its options.
-    results : dict
-        The results at the end of training, as in `results.json`.
+    figures
+        The results at the end of training with their types; `results` has the same as a dict.
     run : pathlib.Path or None
         The folder with the records of the run.
     extractor
@@ -93,7 +92,7 @@ class Model:
     input: InputFormat
     spec: Mapping[str, Any]
     method: Mapping[str, Any]
-    results: Mapping[str, Any] = field(default_factory=dict)
+    figures: Results | None = None
     run: Path | None = None
     extractor: Extractor | None = None
     crops: tuple[str, str] = NO_CROPS
@@ -103,22 +102,27 @@ class Model:
     guarantee: Guarantee | None = None
 
     def __repr__(self) -> str:
-        return model_text(str(self.method["name"]), self.task, self.input, self._found, self.run)
+        return model_text(str(self.method["name"]), self.task, self.input, self.figures, self.run)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes; none where numbers are predicted."""
+        """Names of the classes; empty if numbers are predicted."""
         return self.task.classes
+
+    @cached_property
+    def results(self) -> Mapping[str, Any]:
+        """The results at the end of training, as in `results.json`; empty before."""
+        return {} if self.figures is None else known_figures(self.figures)
 
     @property
     def estimated_accuracy(self) -> EstimatedAccuracy | None:
-        """The accuracy on the unlabelled target, with an interval; None where numbers are predicted."""
-        return None if self._found is None else self._found.estimated_accuracy
+        """The estimated accuracy on the unlabelled target, with an interval; None if numbers are predicted."""
+        return None if self.figures is None else self.figures.estimated_accuracy
 
     @property
     def decision(self) -> Decision | None:
-        """Which of source-only and JUMBOT was returned, and why; a method that was named is always kept."""
-        return None if self._found is None else self._found.decision
+        """Which of source-only and JUMBOT was returned, and why; a named method is always kept."""
+        return None if self.figures is None else self.figures.decision
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
@@ -128,20 +132,15 @@ class Model:
 
     @property
     def history(self) -> pandas.DataFrame:
-        """The records of training, a row per step and per evaluation, nested ones by names such as `terms.source`."""
+        """The records of training, one row per step and per evaluation, with nested names such as `terms.source`."""
         if self.run is None:
             raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
         found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
         return found
 
     @cached_property
-    def _found(self) -> Results | None:
-        """Its results as the types that they were made of."""
-        return convert(self.results, Results, "results") if self.results else None
-
-    @cached_property
     def _record(self) -> RunRecord:
-        """Its run folder, read once by those that write about it when it is finished."""
+        """Its run folder, read once for the report, the model card and the output of the command."""
         from jumbot.report._records import read_run
 
         assert self.run is not None
@@ -211,7 +210,7 @@ class Model:
         data : path, array, frame or Dataset
             The samples, as `jumbot.adapt` takes them.
         prior : {"target", "equal"}, default "target"
-            Class proportions to predict with: "target" uses those found for the target, or the source's if these are
+            Class proportions to predict with: "target" uses the target's estimated ones, or the source's if these are
             far from them; "equal" uses equal ones.
         **reading
             Options of `Model.domain`, such as `id`.
@@ -291,7 +290,7 @@ class Model:
         return self.sets_of(logits_of(self.network, domain), near, coverage)
 
     def check_guarantee(self) -> None:
-        """Refuse a model that has nothing to make sets of."""
+        """Refuse a model that cannot make prediction sets."""
         if self.guarantee is None:
             raise ArgumentError(
                 "coverage cannot be promised by this model: it has no held-out source samples; adapt again.",
@@ -322,7 +321,7 @@ class Model:
         return self.scores(logits, prior).softmax(-1)
 
     def scores(self, outputs: Tensor, prior: Prior = "target") -> Tensor:
-        """logits / temperature + offset, whose largest entry is the prediction; numbers stay what they are."""
+        """logits / temperature + offset, whose largest entry is the prediction; numbers are unchanged."""
         if isinstance(self.task, Regression):
             return outputs
         return self._calibration.scores(outputs, prior)
@@ -476,11 +475,11 @@ class Model:
             return write_report([self.run], out)
 
     def compared_by(self, domain: Domain) -> Rows:
-        """The features by which samples are compared: untrained ones, or their embeddings if there are none."""
+        """The features by which samples are compared: untrained ones, or embeddings if there are none."""
         frozen = frozen_rows(self.network, self.input, domain)
         if frozen is not None and self.nearness is not None and len(domain.shape) > 1:
             widths = frozen(domain.subset(np.arange(min(len(domain), 1)))).shape[1], self.nearness.centres.shape[1]
-            frozen = frozen if widths[0] == widths[1] else None  # a model of before there was one
+            frozen = frozen if widths[0] == widths[1] else None  # a model of an earlier version, without one
         return frozen or (lambda part: outputs(self.network, part)[0].numpy())
 
     def write_predictions(
@@ -491,10 +490,10 @@ class Model:
         With `coverage` also the classes of each sample that cannot be excluded, as `set`, separated by |, and
         `set_size`, or the interval of each number as `low` and `high`: see `predict_set`.
 
-        `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 where it does
-        not: by the features that the network gets, a frozen backbone's among them, by edges and shades of pictures and
-        statistics of signals that a network is trained on, and by its embedding of other tensors.  `file` is a path,
-        which is returned, or an open text file.
+        `received_mass` says how well the source explains a sample (1 is typical), and `unexplained` is 1 if it does
+        not. Samples are compared by the input of the network, such as features of a frozen backbone; images and signals
+        that a network is trained on by their edges and brightness or their statistics; other tensors by their
+        embedding.  `file` is a path, which is returned, or an open text file.
         """
         if not hasattr(file, "write"):
             file = check("file", file, Path)
@@ -520,7 +519,7 @@ class Model:
 def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     """Read a model from disk.
 
-    No code in the folder is run.
+    No code in the folder is executed.
 
     Parameters
     ----------
@@ -565,7 +564,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         file.input,
         spec,
         file.method,
-        {} if file.results is None else known_figures(file.results),
+        file.results,
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(to_builtins(file.extractor), backbone),
         file.crops,

@@ -1,4 +1,4 @@
-"""Runs that are trained one after the other, or several at a time: those of a comparison, or candidates of a search."""
+"""Runs that are trained one after the other or in parallel: those of a comparison, or candidates of a search."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jumbot.adaptation._runs.outcomes import outcome
 from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.bar import TimeUpError, pausing
-from jumbot.errors import JumbotError, need, one_line
+from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
 _LEAST = 1e-3  # seconds of a run, which it refuses
@@ -31,7 +31,7 @@ _LEAST = 1e-3  # seconds of a run, which it refuses
 
 @dataclass(frozen=True)
 class Pair:
-    """A source and a target, by what `jumbot.adapt` takes for them."""
+    """A source and a target, in any form that `jumbot.adapt` accepts."""
 
     name: str
     source: Any
@@ -59,24 +59,24 @@ class Run:
     command: str | None = None
     start_from: Path | None = None
     seconds: float = math.inf
-    """What is left for it; a run that is not done by then keeps its checkpoint and is not finished."""
+    """The time left for it, in seconds; a run that is not done by then keeps its checkpoint and is unfinished."""
     cut: bool = False
-    """Whether it ends early instead, with what was learned by then."""
+    """Whether it ends early instead, with what it has learned by then."""
     judge: bool = False
-    """Whether its accuracy is estimated, as that of `adapt` is."""
+    """Whether its accuracy is estimated, as in `adapt`."""
     _made: dict[tuple[str, str], RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Its settings by recipe and task, made once."""
     _begun: list[Config] = field(default_factory=list, init=False, repr=False, compare=False)
-    """What is in its folder, read once: nothing changes it."""
+    """The content of its folder, read once, because nothing changes it."""
 
     @property
     def name(self) -> str:
-        """For people who wait."""
+        """The name in progress messages."""
         return f"{self.pair.name}  {self.variant.label}  seed {self.seed}"
 
     @property
     def finished(self) -> bool:
-        """Whether the run is done; one that was made with other settings is refused, never passed off as this one."""
+        """Whether the run is done; a run with other settings is refused."""
         if not (self.folder / MODEL).exists():
             return False
         found = self._begun_with()
@@ -105,7 +105,7 @@ class Run:
         return replace(like, **self._made[asked].parts())
 
     def begun_by(self, others: Iterable[Run]) -> Run:
-        """This run, to start from the one of the others that has done the same steps on the source, if there is one."""
+        """This run, starting from another one that has done the same steps on the source, if there is one."""
         for other in others:
             alike = other.seed == self.seed and self.pair.teaches_like(other.pair)
             if not alike or not other.started:
@@ -113,7 +113,7 @@ class Run:
             try:
                 found = other._begun_with()
                 config, whole = self._config(found), self.variant.method == SOURCE_ONLY
-            except JumbotError:  # the one of the two that cannot be trained says so itself
+            except JumbotError:  # errors are raised by the training of that run
                 continue
             if config is None or difference(found, config) is not None:
                 continue
@@ -125,7 +125,7 @@ class Run:
         with pausing(math.inf if self.cut else self.seconds):
             try:
                 self._train(show, self.start_from)
-            except OtherStartError:  # what the target decides, such as the size of images, is known with the data alone
+            except OtherStartError:  # settings may depend on the target
                 self._train(show, None)
 
     def _train(self, show: bool, start_from: Path | None) -> None:
@@ -152,19 +152,19 @@ class Run:
         )
 
     def outcome(self) -> dict[str, Any]:
-        """What its folder says, under the name that the method has in the table."""
+        """The outcome in its folder, with the name of the method in the table."""
         return outcome(self.folder, self.pair.name) | {"method": self.variant.label}
 
 
 def train_all(
     runs: Sequence[Run], jobs: int = 1, show: bool = False, *, until: float = math.inf, least: int = 0
 ) -> dict[str, str]:
-    """Train those that are not finished, `jobs` at a time; one that fails is reported with its reason, the others
+    """Train those that are not finished, `jobs` at a time; a failure is reported with its reason, and the others
     continue.
 
-    Steps on the source alone that another of them has done by then are not repeated.  After `until`, a time of
-    `time.monotonic`, none is started but the first `least` of them, which share that time and end early; others keep a
-    checkpoint then.
+    Steps on the source alone that another run has already done are not repeated.  After `until`, a time of
+    `time.monotonic`, only the first `least` of them are started, which share that time and end early; the others keep a
+    checkpoint.
     """
     failed: dict[str, str] = {}
     check("jobs", jobs, Count)
@@ -185,7 +185,7 @@ def train_all(
     else:
         done = _train_in_parallel(starting, min(jobs, len(waiting)))
     telling: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda count: None)
-    if jobs > 1 and len(waiting) > 1:  # otherwise each tells for itself
+    if jobs > 1 and len(waiting) > 1:  # otherwise each reports its own progress
         telling = progress(len(waiting), "runs", least=1, bar=show, slow=True)
     with telling as advance:
         for number, (run, reason) in enumerate(done, 1):
@@ -198,7 +198,7 @@ def train_all(
 
 
 def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, str | None]]:
-    """In processes of one thread each, as they finish; a run is asked for when there is a process for it.
+    """Train in processes with one thread each, yielding runs as they finish; a run is requested when a process is free.
 
     joblib's processes need no `if __name__ == "__main__"` in the user's script.
     """
@@ -206,13 +206,15 @@ def _train_in_parallel(runs: Iterable[Run], jobs: int) -> Iterator[tuple[Run, st
     with joblib.parallel_config("loky", inner_max_num_threads=1):
         pool = joblib.Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
         for run, reason, noted in pool(joblib.delayed(_train_alone)(run, os.getcwd(), time.time()) for run in runs):
-            for message in noted:  # here, where whoever asked for the runs has said what becomes of warnings
+            for message in noted:  # warn here, where the caller's warning filters apply
                 warnings.warn(message, stacklevel=2)
             yield run, reason
 
 
 def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, list[Warning]]:
-    """In a process that may take seconds to start, which a budget counts from when the run was `sent`."""
+    """Train in a process, whose time budget starts when the run was `sent`, because the process may take seconds to
+    start.
+    """
     import torch
 
     from jumbot.adaptation._training.accelerator import keep_freed_memory
@@ -226,11 +228,12 @@ def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, li
 
 
 def _train(run: Run, show: bool = False) -> str | None:
-    """Why it failed, if it did."""
+    """Train; return why it failed, if it did; a run that had no time has not."""
     try:
         run.train(show)
     except TimeUpError:
         return None
     except JumbotError as error:
-        return str(error)
+        too_late = run.cut and isinstance(error, ArgumentError) and error.argument == "minutes"
+        return None if too_late else str(error)
     return None

@@ -27,8 +27,8 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
     Parameters
     ----------
     method : str, optional
-        "jumbot", "deepjdot", "dann" or "source-only".  By default, source-only and JUMBOT are trained and JUMBOT is
-        kept if its predictions are clearly closer to those of simple models of the source (`decision_`).
+        "jumbot", "deepjdot", "dann" or "source-only".  The default is source-only, because it cannot be determined
+        without labels whether adaptation helps (`decision_`); name "jumbot" if you know that the inputs have shifted.
     options : dict, optional
         Changes to the method's own settings; `{"label_loss": "huber"}` is less sensitive to outliers.
     hidden_layer_sizes : sequence of int, optional

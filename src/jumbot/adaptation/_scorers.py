@@ -1,4 +1,4 @@
-"""Scorers for `GridSearchCV` that look at the unlabelled target instead of folds of the source."""
+"""Scorers for `GridSearchCV` that use the unlabelled target instead of folds of the source."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from jumbot._base.options import check_word
 from jumbot.adaptation._base_estimator import AdaptationEstimator, outputs_of
+from jumbot.adaptation._evaluation.measures import smoothness
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
-from jumbot.adaptation._evaluation.regression import smoothness
 from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
 from jumbot.errors import ArgumentError, suggest
 
@@ -23,19 +23,19 @@ OF_CLASSES: dict[str, Score] = {
     "infomax": lambda rows, shares: infomax(shares),
     "snd": lambda rows, shares: snd(shares),
 }
-"""Of the target's rows and the probabilities of their classes; larger is better."""
+"""Functions of the target's rows and their class probabilities; larger is better."""
 OF_NUMBERS: dict[str, Score] = {"smoothness": lambda rows, numbers: smoothness(numbers, nearest(rows))}
-"""Of the target's rows and the numbers predicted for them; larger is better."""
+"""Functions of the target's rows and their predicted numbers; larger is better."""
 
 
 @dataclass(frozen=True)
 class TargetScorer:
-    """A scorer as scikit-learn calls it; the rows it is given, folds of the source, are not looked at."""
+    """A scorer as scikit-learn calls it; it ignores the rows that it is given, which are folds of the source."""
 
     name: str
 
     def __call__(self, estimator: Any, X: Any = None, y: Any = None) -> float:
-        """The score of a fitted estimator, or of the last step of a `Pipeline`, on the target that it was fitted to."""
+        """The score of a fitted estimator, or of the last step of a `Pipeline`, on the target of `fit`."""
         last = (
             estimator.steps[-1][1] if hasattr(estimator, "steps") and isinstance(estimator.steps, list) else estimator
         )
@@ -63,7 +63,7 @@ def target_scorer(name: str = "modularity") -> TargetScorer:
     name : {"modularity", "infomax", "snd", "entropy", "smoothness"}, default "modularity"
         "modularity": how far predictions respect the neighbourhoods of the target beyond what class proportions alone
         give;
-        "infomax", "snd" and "entropy" are known rules, each with a blind spot; "smoothness" is for numbers.
+        "infomax", "snd" and "entropy" are established rules, each with a blind spot; "smoothness" is for numbers.
 
     Returns
     -------

@@ -15,19 +15,19 @@ from jumbot._base.progress import progress
 from jumbot.adaptation._candidates import FIRST
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_harm
+from jumbot.adaptation._evaluation.measures import NumberEvidence
 from jumbot.adaptation._evaluation.modularity import Evidence, modularity_parts, nearest, some_rows
-from jumbot.adaptation._evaluation.regression import NumberEvidence
 from jumbot.adaptation._evaluation.task import task_of
+from jumbot.adaptation._grid import Opinion, Weights, weigh_opinions
 from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.witnesses import SHARE, learning_rows, neighbourhoods, reference_predictions
-from jumbot.adaptation._weighing import Opinion, Weights, weigh_opinions
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 
-RUNG = 3  # a short run has one in so many steps
+RUNG = 3  # a short run has this fraction of the steps
 _FIRST, _TRAINED, _AFTER = 0.5, 0.8, 120.0
 """Of a budget of time: when the candidates that are always trained end, and when all do, seconds before it at most."""
 LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
@@ -35,13 +35,15 @@ LEAST_STEPS = 300  # of a whole run, below which short ones would save nothing
 
 @dataclass(frozen=True)
 class Weighed:
-    """A candidate that was trained, whole or in short, and the evidence for it."""
+    """A candidate that was trained, fully or in a short run, and its score."""
 
     run: Run
     whole: bool
     evidence: Evidence | NumberEvidence
     harm: Harm | None = None
-    """Beside source-only, by the rule of `decision`; None of source-only itself and where it was stopped early."""
+    """The comparison with source-only by the rule of `decision`; None for source-only itself, and if it was stopped
+    early.
+    """
     secured: float | None = None
     """The mean of the votes on its accuracy, as in `Harm`."""
 
@@ -71,7 +73,7 @@ class Weighed:
 
 
 class Limits(NamedTuple):
-    """How much is tried, and how it is recorded."""
+    """The limits of the search, and what is recorded."""
 
     minutes: float | None
     runs: int | None
@@ -81,7 +83,7 @@ class Limits(NamedTuple):
     seed: int
     command: str | None
     begun: float
-    """A time of `time.monotonic`, from which the minutes count."""
+    """The time of `time.monotonic` at which the minutes begin."""
 
 
 @dataclass(frozen=True)
@@ -91,20 +93,20 @@ class Search:
     out: Path
     pair: Pair
     source: Domain
-    """As the networks take it, and so is `target`."""
+    """As input of the networks, like `target`."""
     target: Domain
     variants: Sequence[Variant]
     config: RunConfig
     changes: Mapping[str, Any]
     limits: Limits
     failed: dict[str, str] = field(default_factory=dict)
-    """Labels of candidates whose training failed, with the reason."""
+    """Candidates whose training failed, with the reason."""
 
     def weigh_all(self) -> list[Weighed]:
-        """Train and weigh; a candidate that was stopped early keeps the evidence and the voice of its short run.
+        """Train and score all; a candidate that was stopped early keeps the score and the votes of its short run.
 
-        Source-only and the recipe's JUMBOT come first, and are cut short where the minutes are few.  Short runs may
-        take a third of what is left, and of them the better half goes on.
+        Source-only and the recipe's JUMBOT come first, and are cut short if there are few minutes.  Short runs may take
+        a third of the remaining time, and the better half of them continues.
         """
         begun, stop_early = self.limits.begun, self.limits.stop_early
         limit = math.inf if self.limits.minutes is None else 60 * self.limits.minutes
@@ -158,12 +160,12 @@ class Search:
 
     @property
     def holds_out(self) -> bool:
-        """Whether a part of the source is kept from the candidates, to judge them by; numbers are judged without."""
+        """Whether a part of the source is held out from the candidates, to judge them; numbers are judged without."""
         labels = self.pair.source.labels
         return labels is not None and round(SHARE * int(np.bincount(labels[labels >= 0]).max())) > 0
 
     def _opinions(self, runs: Mapping[str, Run], sample: Domain) -> dict[str, Opinion]:
-        """What each says of the sample; models are loaded one after the other."""
+        """The predictions of each for the sample; models are loaded one after the other."""
         with progress(None, f"weighing {len(runs)} candidates", bar=self.limits.show, slow=True):
             return {label: Opinion.of(load(run.folder), sample) for label, run in runs.items()}
 
@@ -171,7 +173,7 @@ class Search:
         return weigh_opinions(opinions, neighbours, self.pair.source.values)
 
     def _harms(self, opinions: Mapping[str, Opinion], sample: Domain) -> dict[str, Harm]:
-        """Each candidate that adapts, compared with source-only."""
+        """The comparison of each candidate that adapts with source-only."""
         adapted, seed = [label for label in opinions if label != SOURCE_ONLY], self.limits.seed
         if SOURCE_ONLY not in opinions or not (self.holds_out or self.source.labels is None):
             return {}
@@ -196,7 +198,7 @@ class Search:
         }
 
     def _train(self, runs: Sequence[Run], until: float, least: int) -> dict[str, Run]:
-        """Those that are finished now, by the labels of their candidates."""
+        """Train; return the finished runs by the labels of their candidates."""
         failed = train_all(runs, self.limits.jobs, self.limits.show, until=until, least=least)
         self.failed.update({r.variant.label: failed[str(r.folder)] for r in runs if str(r.folder) in failed})
         return {run.variant.label: run for run in runs if run.finished}

@@ -1,4 +1,4 @@
-"""The estimators in skada's terms: `sample_domain`, and what its scorers call."""
+"""Compatibility of the estimators with skada: `sample_domain`, and the methods that its scorers call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def split_by_sign(X: Any, y: Any, X_target: Any, sample_domain: Any) -> tuple[An
 
 
 class SkadaCalls:
-    """What skada's scorers ask of an estimator; predictions do not depend on the domain that they name."""
+    """The methods that skada's scorers call; predictions do not depend on the given domain."""
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, *, sample_domain: Any = None, allow_source: bool = False
@@ -67,5 +67,5 @@ class SkadaCalls:
 
     @property
     def module_(self) -> Any:
-        """Says that there is a layer to read features from, as skada's deep models do."""
+        """Indicates that there is a layer of features, as in skada's deep models."""
         return SimpleNamespace(layer_name="embedding")

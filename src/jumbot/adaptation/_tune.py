@@ -34,12 +34,12 @@ from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
-from jumbot.adaptation._runs.searches_json import Decision, Tuning
+from jumbot.adaptation._runs.results_json import TuneDecision, Tuning
 from jumbot.adaptation._search import Limits, Search
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain
-from jumbot.data._preflight import Encoding, collecting_problems
+from jumbot.data._pair import Encoding, collecting_problems
 from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError, JumbotError
 
@@ -54,11 +54,11 @@ class Tuned:
     Attributes
     ----------
     model : jumbot.Model
-        The chosen model, of a whole run with predictions and report.
+        The chosen model, from a full run with predictions and report.
     table : pandas.DataFrame
         One row per candidate, the chosen one first, with its score (`evidence`) and the folder of its run.
     why : tuple of str
-        What was decided and why, in sentences.
+        The reasons for the choice, in sentences.
     out : pathlib.Path
         The folder of all runs; `jumbot.load` takes it too.
     """
@@ -95,8 +95,8 @@ def tune(
     five values of tau.  The score is `modularity + agreement`: predictions respect the neighbourhoods of the target
     beyond what class proportions alone would give, and agree with the other candidates.  As in `jumbot.adapt`, the rule
     of harm chooses between source-only and the recipe's JUMBOT. Another candidate is chosen if that rule prefers it to
-    source-only, it has a higher score, and its modularity is larger by two standard errors.  So source-only can win:
-    then adaptation gains nothing.
+    source-only, it has a higher score, and its modularity is larger by two standard errors.  So source-only can be
+    chosen: adaptation then gains nothing.
 
     Numbers (`task="regression"`) are predicted by source-only, DeepJDOT, DANN and JUMBOT at five values of tau, and the
     score is `agreement - gap`, which assumes that the numbers of both domains have the same distribution.  Where
@@ -189,7 +189,7 @@ def _check_limits(minutes: Any, runs: Any, jobs: Any, stop_early: bool, show: bo
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[tuple[Path, Path | None]]:
-    """The folder of the runs, held for this process, and the temporary one around it, removed where the block fails."""
+    """The folder of the runs, locked for this process, and the temporary one around it, removed if the block fails."""
     temporary = Path(tempfile.mkdtemp(prefix="jumbot-")) if out is None else None
     folder = temporary / "tune" if temporary is not None else Path(str(out))
     try:
@@ -205,7 +205,7 @@ def _folder(out: Path | None) -> Iterator[tuple[Path, Path | None]]:
 def _make_search(
     folder: Path, given: Given, reading: Reading, recipe: str | None, options: dict[str, Any], limits: Limits
 ) -> Search:
-    """Read the data and say what is to be tried on them."""
+    """Read the data and make the list of candidates."""
     data = read_data(given, reading)
     check_used(reading, given, data)
     config = make_config(data.source, "jumbot", recipe, {**options, "seed": limits.seed})
@@ -215,9 +215,14 @@ def _make_search(
 
 
 def _search(search: Search) -> Tuned:
-    """Train and weigh the candidates, and pick one."""
+    """Train and score the candidates, and pick one."""
     record, limits = _begin(search), search.limits
     weighed = search.weigh_all()
+    if not weighed and not search.failed:
+        raise ArgumentError(
+            f"minutes: {limits.minutes:.2g} minutes are too few: no candidate could be trained. Give more.",
+            argument="minutes",
+        )
     if not weighed:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in search.failed.items())
         raise JumbotError(f"{search.out}: no candidate could be trained ({reasons}).")
@@ -249,7 +254,7 @@ def _task_of(source: Domain) -> TaskName:
 
 
 def _begin(search: Search) -> dict[str, Any]:
-    """What is known before the first run; a folder with other data or settings is refused."""
+    """Write the record before the first run; a folder with other data or settings is refused."""
     pair, file = search.pair, search.out / TUNING
     same = {
         "source": _data(pair.source),
@@ -284,7 +289,7 @@ def _data(domain: Domain) -> dict[str, Any]:
 
 
 def _finish(search: Search, record: dict[str, Any], report: bool) -> Tuned:
-    """Write the record and the pages, and load the chosen model; its report is left out where there is no time."""
+    """Write the record and the pages, and load the chosen model; its report is left out if there is no time."""
     import pandas
 
     from jumbot.report._tuning import write_tuning
@@ -293,7 +298,7 @@ def _finish(search: Search, record: dict[str, Any], report: bool) -> Tuned:
     folder = record["candidates"][0]["folder"]
     for run in out.glob(f"*/{DECISION}"):
         run.unlink()
-    write(out / folder / DECISION, Decision(tuple(record["why"])))
+    write(out / folder / DECISION, TuneDecision(tuple(record["why"])))
     write(out / TUNING, convert(record, Tuning, out / TUNING))
     write_text(out / BEST, folder + "\n")
     for text in record["why"]:

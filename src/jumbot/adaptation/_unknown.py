@@ -33,7 +33,7 @@ class Unknown:
     """What `mark_unknown` found."""
 
     score: Array
-    """(n,) of target samples, in [0, 1]; high where none of the source's classes fits."""
+    """(n,) score of target samples, in [0, 1]; high if none of the source's classes fits."""
     marked: Array
     """(n,) whether the score exceeds that of 95 % of the held-out source."""
 
@@ -41,7 +41,7 @@ class Unknown:
 def combine(target: tuple[Array, Array], held: tuple[Array, Array]) -> Unknown:
     """The mean rank of two scores in the target, and the threshold at which 5 % of the held-out source are marked.
 
-    Ranks of held-out samples are theirs among the target's, so that both are on one scale.
+    Held-out samples are ranked among the target's, so that both are on the same scale.
 
     >>> found = combine((np.array([0.1, 0.2, 5.0]), np.array([1.0, 2.0, 9.0])), (np.full(20, 0.3), np.full(20, 3.0)))
     >>> found.marked.tolist()
@@ -69,10 +69,10 @@ def effective_classes(logits: Array) -> Array:
 
 
 def unexplained(rows: Array, source: Array, own: bool = False) -> Array:
-    """One less the mean cosine to the three nearest source samples, all around the means of their domains.
+    """One minus the mean cosine to the three nearest source samples, all around the means of their domains.
 
-    The cost at which mass would arrive, for small epsilon and a source that may give any mass.  With `own`, rows are
-    those of the source, and none is compared with itself.
+    The cost of incoming mass for small epsilon and a free source marginal.  With `own`, rows are those of the source,
+    and none is compared with itself.
     """
     unit = source / np.maximum(np.linalg.norm(source, axis=1, keepdims=True), 1e-300)
     found = []
@@ -87,10 +87,10 @@ def unexplained(rows: Array, source: Array, own: bool = False) -> Array:
 
 
 def source_entropies(source: Array, labels: Array, target: Array) -> tuple[Array, Array]:
-    """Of target rows and of source rows, the entropies of a logistic regression that was fitted without the row.
+    """The entropies of target rows and of source rows by a logistic regression that was fitted without the row.
 
-    Not those of the adapted network, which has learned to be sure of the target: with five of ten classes hidden on
-    Office-Caltech10 it is surer of samples whose class it does not know.
+    Not those of the adapted network, which has learned to be confident on the target: with five of ten classes hidden
+    on Office-Caltech10 it is more confident on samples whose class it does not know.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -109,7 +109,7 @@ def source_entropies(source: Array, labels: Array, target: Array) -> tuple[Array
 
 
 def mark_unknown(model: Model, domains: Domains, seed: int) -> Unknown:
-    """Mark the target, by features that adaptation leaves alone; the threshold is that of held-out source samples."""
+    """Mark the target by features that adaptation does not change; the threshold is that of held-out source samples."""
     source, target = domains.source, domains.target
     assert source.labels is not None
     compared = model.compared_by(target)

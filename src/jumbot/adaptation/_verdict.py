@@ -7,31 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from jumbot.adaptation._evaluation.decision import decide
+from jumbot.adaptation._evaluation.measures import UNKNOWN, NumberEvidence
 from jumbot.adaptation._evaluation.modularity import Evidence
-from jumbot.adaptation._evaluation.regression import UNKNOWN, NumberEvidence
 from jumbot.adaptation._runs.folder import CUT, read_results
 from jumbot.adaptation._search import Search, Weighed
 from jumbot.methods import SOURCE_ONLY
 
 TIE = 0.002
-"""A lead in evidence that decides nothing: another seed changes it by more."""
+"""A lead in score that is not significant: another seed changes it by more."""
 RULE = (
     "source-only or the recipe's JUMBOT by the rule of harm, as in jumbot.adapt, unless another that passes it has "
     "a higher score and, for classes, a significantly larger modularity"
 )
 WHOLE_TARGETS = ("alda", "cdan-e", "dann", "deepjdot", "mcc", "rot")
-"""Methods whose pages advise against them where the target lacks classes of the source."""
+"""Methods that are not recommended if the target lacks classes of the source."""
 
 
 def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
-    """The picked candidate, why it was, and all of them, best first; only whole runs can be picked.
+    """The picked candidate, the reasons, and all candidates, best first; only full runs can be picked.
 
     The rule of harm of `decision` chooses between source-only and the recipe's JUMBOT, as in `jumbot.adapt`.  Another
-    candidate takes the place of the chosen one where that rule takes it over source-only, and it has a higher score, by
-    more than `TIE`, and for classes a significantly larger modularity; of several such candidates the one with the
-    highest evidence wins.
+    candidate replaces the chosen one if that rule prefers it to source-only, it has a higher score, by more than `TIE`,
+    and for classes a significantly larger modularity; of several such candidates the one with the highest score is
+    picked.
 
-    Where numbers are predicted and source-only predicts others than the source's, it is picked: see `UNKNOWN`.
+    If source-only predicts numbers that differ from the source's, it is picked: see `UNKNOWN`.
     """
     default = search.variants[1].label
     whole = {each.run.variant.label: each for each in weighed if each.whole}
@@ -60,9 +60,9 @@ def verdict(search: Search, weighed: Sequence[Weighed]) -> dict[str, Any]:
 
 
 def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str]]:
-    """What is picked, and why."""
+    """The picked candidate, and why."""
     usual, alone = whole.get(default), whole.get(SOURCE_ONLY)
-    if usual is None or alone is None:  # one of the two failed, and there is nothing to compare with
+    if usual is None or alone is None:  # one of the two failed, so there is no comparison
         only = usual or alone or max(whole.values(), key=lambda each: each.evidence.value)
         missing = default if usual is None else SOURCE_ONLY
         return only, [f"{_name(only)} was kept: {missing} could not be trained, so there was no comparison."]
@@ -99,7 +99,7 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
 
 
 def _surely_beyond(each: Weighed, kept: Weighed) -> bool:
-    """Numbers have no modularity: there the evidence alone counts."""
+    """Numbers have no modularity: only their score counts."""
     if not isinstance(each.evidence, Evidence) or not isinstance(kept.evidence, Evidence):
         return True
     return each.evidence.surely_beyond(kept.evidence)
@@ -123,15 +123,15 @@ def _cannot_know(chosen: Weighed, rest: Sequence[Mapping[str, Any]]) -> str:
     whole = [row for row in rest if row["whole"]]
     best = f"; of the candidates that adapt, {whole[0]['candidate']} has the highest score" if whole else ""
     return (
-        "Whether to adapt cannot be determined without labels, so it was not done: source-only predicts numbers that "
-        f"differ from the source's by {chosen.evidence.gap:.2f} standard deviations. If the target's numbers do "
-        "differ, adaptation does harm; if its inputs have moved, adaptation helps. If you know that both domains have "
-        f"the same numbers, use another candidate{best}."
+        "Whether adaptation helps cannot be determined without labels, so the model was not adapted: source-only "
+        f"predicts numbers that differ from the source's by {chosen.evidence.gap:.2f} standard deviations. If the "
+        "target's numbers do differ, adaptation does harm; if its inputs have moved, adaptation helps. If you know "
+        f"that both domains have the same numbers, use another candidate{best}."
     )
 
 
 def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
-    """What else is to be said of a candidate that adapts."""
+    """Further remarks on a candidate that adapts."""
     reasons: list[str] = []
     if chosen.run.variant.method == SOURCE_ONLY:
         return reasons
@@ -145,7 +145,7 @@ def _more(chosen: Weighed, picked: Mapping[str, Any]) -> list[str]:
 
 
 def advised_against(chosen: Weighed) -> list[str]:
-    """A warning where the pages of the methods advise against the picked one: classes seem absent from the target."""
+    """A warning if the picked method is not recommended because classes seem absent from the target."""
     method = chosen.run.variant.method
     results = read_results(chosen.run.folder)
     absent = () if results is None else results.diagnosis.absent_classes
@@ -166,7 +166,7 @@ def _is_cut(folder: Path) -> bool:
 def _the_rest(
     picked: Mapping[str, Any], rest: Sequence[Mapping[str, Any]], search: Search, not_tried: Sequence[str]
 ) -> list[str]:
-    """What was stopped, not tried, or failed, and which part labels had."""
+    """What was stopped, not tried, or failed, and whether labels were used."""
     reasons = []
     stopped = [row["candidate"] for row in rest if not row["whole"]]
     if stopped:

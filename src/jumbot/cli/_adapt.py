@@ -14,7 +14,7 @@ from jumbot._settings.places import check_run_place, first_process, needed_start
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
 from jumbot.cli._arguments import Argument, Option
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import METHOD, TrainingData, every_option, groups, reading
 from jumbot.cli._terminal import say
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     for name, value in (("SRC", wanted.source), ("TGT", wanted.target)):
         if value is None and (wanted.source is not None or not known):
             raise UsageError(f"{name} is missing.")
-    if wanted.source is not None and wanted.config is None:  # otherwise a file has a say
+    if wanted.source is not None and wanted.config is None:  # otherwise a file may provide it
         with usage_errors({"method", "recipe", *changes}, f"--method {wanted.method}" * (wanted.method in METHODS)):
             check_changes(wanted.method or "jumbot", wanted.recipe, changes, wanted.task)
     wanted.check_places()

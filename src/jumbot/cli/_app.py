@@ -1,6 +1,6 @@
 """`main`: finds the command, runs it, and turns errors into one line and an exit status.
 
-An error that knows which options would do ends with the command that has them.
+An error that knows which options would help ends with the command that includes them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ RESUME = dict.fromkeys(("compare", "demo", "tune"), "run the same command again 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status.
 
-    0 done, 1 something failed on the way, 2 bad input, 130 stopped by the user, 141 the reader went away, 143 ended
-    by SIGTERM.
+    0: done, 1: something failed, 2: bad input, 130: stopped by the user, 141: the reader of the output exited, 143:
+    SIGTERM.
     """
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     prog = f"jumbot {command}" if command in COMMANDS else "jumbot"
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + getattr(stop, "signal", signal.SIGINT)
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # as a shell calls it
+        return 141  # as a shell reports it
     except UsageError as error:
         message = str(error).removesuffix(".")
         page = " ".join(filter(None, [prog, error.page, "--help"]))
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does: what it was writing is cleared away."""
+    """SIGTERM ends a command as Ctrl-C does: incomplete files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -125,7 +125,7 @@ def _help() -> str:
 
 
 def with_command(error: BaseException, command: str, arguments: Sequence[str]) -> str:
-    """What to print of an error.
+    """The text to print for an error.
 
     >>> from jumbot.errors import ArgumentError
     >>> error = ArgumentError("column 'my notes' contains free text.", remedy={"drop": ("my notes",)})
@@ -142,7 +142,7 @@ def with_command(error: BaseException, command: str, arguments: Sequence[str]) -
 
 
 def _changed(words: list[str], remedy: Mapping[str, Any]) -> list[str]:
-    """The words of a command with the options of a remedy: more names for a list, another value for the rest."""
+    """The command line with the options of a remedy: names are added to lists, other values are replaced."""
     for name, value in remedy.items():
         flag = f"--{name.replace('_', '-')}"
         several = value if isinstance(value, tuple) else (value,)

@@ -24,7 +24,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Option:
-    """In the type of a field: how the help calls its value, other names of it, and what a shell may offer."""
+    """In the type of a field: the name of its value in the help, its aliases, and what a shell may complete."""
 
     metavar: str | None = None
     aliases: tuple[str, ...] = ()
@@ -53,13 +53,13 @@ class Entry:
 
     @property
     def metavar(self) -> str:
-        """How the help calls its value."""
+        """The name of its value in the help."""
         plain, several = _single(self.kind)
         return self.marker.metavar or _metavar(plain) + (" ..." if several else "")
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it may be, where they are few."""
+        """The possible words, if they are few."""
         plain, shown = _single(self.kind)[0], self.metavar.removesuffix(" ...")
         if typing.get_origin(plain) is Literal:
             return tuple(map(str, typing.get_args(plain)))
@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def shown(self) -> str:
-        """How errors call it."""
+        """Its name in errors."""
         return (
             self.metavar.strip("[]").removesuffix(" ...")
             if isinstance(self.marker, Argument)
@@ -80,7 +80,7 @@ class Entry:
 
 
 def entries(*classes: type[Options]) -> dict[str, Entry]:
-    """Every option by name; of several with the same name the first."""
+    """Every option by name; if several have the same name, the first."""
     found: dict[str, Entry] = {}
     for cls in classes:
         kinds = typing.get_type_hints(cls, include_extras=True)

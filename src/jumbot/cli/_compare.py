@@ -19,7 +19,7 @@ from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import TrainingData, every_option, groups, reading
 from jumbot.cli._terminal import say
@@ -167,7 +167,7 @@ def _write_tables(
     from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table
     from jumbot.report._adaptation import write_report
     from jumbot.report._comparison import draw_comparison, format_table
-    from jumbot.report._overview import format_evidence
+    from jumbot.report._top import format_evidence
 
     found, numbers = accuracies(record), numbers_table(record)
     page: Path | None = None

@@ -13,8 +13,7 @@ from typing import Annotated, ClassVar, Literal
 from jumbot._base.options import Options
 from jumbot.adaptation._config import PARTS
 from jumbot.cli._arguments import Argument, Entry, Option, entries, flag
-from jumbot.cli._command import Command, command_class
-from jumbot.cli._help import field_docs
+from jumbot.cli._help import Command, command_class, field_docs
 from jumbot.cli._parsing import parse
 from jumbot.cli._run_options import every_option
 
@@ -82,7 +81,7 @@ def bash() -> str:
 
 
 def fish() -> str:
-    """The script, with what each command and option is."""
+    """The script, with a description of each command and option."""
     from jumbot.cli._app import COMMANDS
 
     lines = [

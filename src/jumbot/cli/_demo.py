@@ -15,7 +15,7 @@ from jumbot._base.text_tables import mean_and_deviation
 from jumbot._settings.places import check_comparison_place
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Option
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse, usage_errors
 from jumbot.cli._terminal import say
 from jumbot.methods import METHODS

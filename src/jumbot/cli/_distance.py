@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from jumbot._base.options import Bounds, Count, Positive, Seed, Weight
 from jumbot._settings.names import read_divergence
 from jumbot.cli._arguments import Argument, Option
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse, usage_errors
 from jumbot.cli._run_options import check_places
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import jumbot
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse
 
 #: package, module to import, the extra that installs it, what it is for
@@ -48,13 +48,13 @@ class Doctor(Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    if arguments:  # without any it runs also where tyro is missing
+    if arguments:  # without options it runs even if tyro is missing
         parse(Doctor, arguments, "jumbot doctor")
     return min(examine(), 1)
 
 
 def examine(say: Callable[[str], None] = print) -> int:
-    """Print what is installed and return the number of things that do not work; absent ones do not count."""
+    """Print what is installed and return the number of things that do not work; missing packages are not counted."""
     import torch
 
     say(f"jumbot {jumbot.__version__}, Python {platform.python_version()}, {platform.platform()}")
@@ -103,7 +103,7 @@ def _say_data(say: Callable[[str], None]) -> None:
 
     root: Path = data_root()
     found = [name for name in NAMES if (root / name).exists()]
-    say(f"digits below {root}: {', '.join(found) or 'none'}")
+    say(f"digits in {root}: {', '.join(found) or 'none'}")
     absent = [name for name in NAMES if name not in found]
     if absent:
         say(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot.cli._arguments import Argument
-from jumbot.cli._command import RunCommand
+from jumbot.cli._help import RunCommand
 from jumbot.cli._parsing import parse
 from jumbot.cli._terminal import say
 from jumbot.errors import ArgumentError

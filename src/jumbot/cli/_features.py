@@ -12,7 +12,7 @@ from jumbot._settings.places import check_table_place
 from jumbot._settings.reading import Corrupt
 from jumbot._settings.training import Training
 from jumbot.cli._arguments import Argument
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse, usage_errors
 from jumbot.cli._run_options import check_places
 from jumbot.cli._terminal import say
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str]) -> int:
     check_places(wanted.source)
     with usage_errors({"out"}):
         check_table_place(wanted.out)
-    from jumbot.adaptation._feature_table import write_features
     from jumbot.adaptation._training.accelerator import check_able, device_of
+    from jumbot.adaptation._written_tables import write_features
 
     training = Training(device=wanted.device)
     check_able(training, reports=False)

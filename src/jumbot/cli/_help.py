@@ -1,6 +1,8 @@
 """The help page of a command: what it does, examples, the main options, and below them the others.
 
 The boxes are tyro's, from the dataclasses and the strings below their fields.
+
+Commands: the examples on the help page, and which options come first.
 """
 
 from __future__ import annotations
@@ -19,16 +21,21 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
-from typing import Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TextIO
 
 from jumbot._base.options import Options
+from jumbot._settings.places import model_folder
 from jumbot.cli._arguments import Argument, Entry, annotated, entries, flag
-from jumbot.cli._command import Command
+
+if TYPE_CHECKING:
+    from jumbot.adaptation._model import Model
 
 
 def field_docs(cls: type) -> dict[str, str]:
-    """Docstrings of the fields, those of base classes too; what is None in Python is typed as none.
+    """Docstrings of the fields, also those of base classes; None is written as none, as users type it.
 
     >>> from jumbot._settings.training import Training
     >>> field_docs(Training)["steps"][:39]
@@ -83,7 +90,7 @@ def show_help(tyro: Any, command: type[Command], prog: str, groups: Sequence[Gro
 
 
 def listed(names: Mapping[str, str], width: int) -> list[str]:
-    """Lines with a name and what it is.
+    """Lines with a name and its description.
 
     >>> listed({"adapt": "learn here, predict there"}, 24)
     ['  adapt  learn here,', '         predict there']
@@ -97,7 +104,7 @@ def listed(names: Mapping[str, str], width: int) -> list[str]:
 
 
 def shown_default(value: Any) -> str:
-    """A default as it would be typed; absent where the documentation says what happens without it."""
+    """A default as it would be typed; empty if the description says what happens without it."""
     if value is None or value is False or value == ():
         return ""
     if isinstance(value, tuple):
@@ -114,7 +121,7 @@ def _usage(command: type[Command], prog: str) -> str:
 
 
 def _boxes(tyro: Any, command: type[Command], groups: Sequence[Group]) -> list[str]:
-    """Places and what matters in the first boxes; then what else the command has, then the groups."""
+    """Positional arguments and the main options in the first boxes, then the other options, then the groups."""
     own = dict(_own(tyro, command))
     others: dict[str, dict[str, tuple[Any, Any]]] = {}
     seen = set(own)  # methods share options: the first that has one shows it
@@ -151,7 +158,7 @@ def _own(tyro: Any, command: type[Command]) -> Iterator[tuple[str, tuple[Any, An
             yield name, (annotated(tyro, entry, docs.get(name, "")), dataclasses.field())
             continue
         kind, default = _shown(tyro, entry, docs.get(name, ""), shown_default(entry.field.default))
-        if entry.is_flag:  # one that is off has no use for its opposite
+        if entry.is_flag:  # an option that is off needs no opposite
             kind = tyro.conf.FlagCreatePairsOff[kind]
         yield name, (kind, default)
 
@@ -167,7 +174,7 @@ def _made(name: str, fields: list[Any], doc: str | None) -> Any:
 
 
 class _Captured(io.StringIO):
-    """What tyro prints, in the colours and the letters that the terminal has."""
+    """What tyro prints, in the colours and characters that the terminal supports."""
 
     def __init__(self, terminal: TextIO) -> None:
         super().__init__()
@@ -183,7 +190,48 @@ class _Captured(io.StringIO):
 
 def _show(text: str) -> None:
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
-        os.environ.setdefault("LESS", "FRX")  # as git: colours, and the page stays when it is left
+        os.environ.setdefault("LESS", "FRX")  # as git: keep colours, and leave the page on the screen
         pydoc.pager(text)
     else:
         print(text, end="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Options):
+    """Base of the dataclass of every command: the first line of its docstring says what the command does."""
+
+    examples: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Examples: the purpose and the command line."""
+    matter: ClassVar[tuple[str, ...]] = ()
+    """The options that most people need, its own or those of a run, in the order of the page; the others follow."""
+    trains: ClassVar[bool] = False
+    """It also takes the options of a run: method, training, network and inputs."""
+    chooses: ClassVar[bool] = False
+    """It chooses the method itself, so it takes only the training, network and input options of a run."""
+    listed: ClassVar[Mapping[str, str]] = {}
+    """Possible values of an argument and what each is, printed last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(Command):
+    """Base of the commands that use the model of a run."""
+
+    run: Annotated[Path, Argument("RUN")]
+    """Folder of a run, or of a saved model."""
+
+    def load(self) -> Model:
+        """The model; a folder without one is refused before anything heavy is imported."""
+        model_folder(self.run)
+        from jumbot.adaptation._model import load
+
+        return load(self.run)
+
+
+def command_class(name: str) -> type[Command]:
+    """The dataclass of a command, from the file of its name.
+
+    >>> command_class("predict").__name__
+    'Predict'
+    """
+    found: type[Command] = getattr(import_module(f"jumbot.cli._{name}"), name.capitalize())
+    return found

@@ -15,15 +15,14 @@ from typing import Any, TypeVar
 
 from jumbot._base.options import Options
 from jumbot.cli._arguments import Entry, Option, annotated, entries, flag, optional_keys
-from jumbot.cli._command import Command
-from jumbot.cli._help import Group, show_help
+from jumbot.cli._help import Command, Group, show_help
 from jumbot.errors import ArgumentError, need, suggest_option
 
 T = TypeVar("T", bound=Command)
 
 
 class UsageError(ArgumentError):
-    """Arguments that cannot be what was meant; the command's help, with `page`, says what can."""
+    """Invalid arguments; the help page of the command, `page`, lists the valid ones."""
 
     page = ""
 
@@ -84,7 +83,7 @@ def usage_errors(names: Collection[str], page: str = "") -> Iterator[None]:
 
 
 def _split(tyro: Any, known: Mapping[str, Entry], words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """What was given, by name, and what belongs to nothing."""
+    """The given options by name, and words that belong to none."""
     everything = optional_keys({name: annotated(tyro, entry) for name, entry in known.items()})
     output = io.StringIO()
     try:
@@ -106,7 +105,7 @@ def _unknown(words: Sequence[str], known: Mapping[str, Entry]) -> str:
 
 
 def _one_line(output: str) -> str:
-    """What tyro says in a box, in a line."""
+    """The message in tyro's box, on one line."""
     lines = [re.sub(r"[╭╮╰╯│─]+", " ", line).strip() for line in output.splitlines()[1:]]
     text = " ".join(lines[: lines.index("")] if "" in lines else lines)
     return text.replace("Expected 1 values", "Give one").replace("  ", " ")

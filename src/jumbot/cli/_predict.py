@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, TextIO, cast
 from jumbot._base.options import Bounds
 from jumbot._settings.reading import ReadingOptions
 from jumbot.cli._arguments import Argument
-from jumbot.cli._command import RunCommand
+from jumbot.cli._help import RunCommand
 from jumbot.cli._parsing import parse
 from jumbot.cli._run_options import reading
 from jumbot.cli._terminal import Screen, say

@@ -12,8 +12,7 @@ from jumbot._paper import ITEMS, ONE_SEED, TRAINED
 from jumbot._paper.targets import USUAL_METHODS, check_tasks, data_of_item, of_item, published
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
-from jumbot.cli._command import Command
-from jumbot.cli._help import Group
+from jumbot.cli._help import Command, Group
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import every_option, groups
 from jumbot.cli._terminal import say

@@ -72,7 +72,7 @@ class TrainingData(Reading):
     """Default settings for a kind of data; by default chosen from the data."""
 
     def check_places(self) -> None:
-        """Refuse a file or folder that is not there before anything heavy is imported."""
+        """Refuse a file or folder that does not exist before anything heavy is imported."""
         check_places(self.source, *self.more_sources, self.target, self.evaluate_on, self.labelled_target)
 
     @property
@@ -89,7 +89,7 @@ def reading(wanted: ReadingOptions, cls: type[ReadingOptions] = ReadingOptions) 
 
 
 def check_places(*words: str | None) -> None:
-    """What can only be a path, by a separator in it or its ending, must be there; names of data sets pass.
+    """Anything that can only be a path, by its separator or ending, must exist; names of data sets are accepted.
 
     >>> check_places("mnist", None)
     >>> check_places("data/2023.csv:east")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from jumbot._base.options import Positive, Seed, Share
 from jumbot._settings.reading import Reading
 from jumbot.cli._arguments import Argument
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse
 from jumbot.cli._run_options import check_places, reading
 from jumbot.cli._terminal import say

@@ -37,13 +37,13 @@ class _Formatter(logging.Formatter):
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """What the package logs, on standard error, and warnings without the place in the code."""
+    """Show the log of the package on standard error, and warnings without their place in the code."""
     log, handler = logging.getLogger("jumbot"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Formatter())
     before, written = log.level, warnings.formatwarning
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    warnings.formatwarning = _once()  # not showwarning: filters, and whoever collects warnings, stay as they are
+    warnings.formatwarning = _once()  # not showwarning: filters and collectors of warnings still work
     try:
         yield
     finally:
@@ -53,7 +53,7 @@ def telling() -> Iterator[None]:
 
 
 class _once:
-    """`warnings.formatwarning` for a person at a terminal: each warning the first time that it comes."""
+    """`warnings.formatwarning` for a terminal: each warning is shown once."""
 
     def __init__(self) -> None:
         self.shown: set[str] = set()
@@ -100,7 +100,7 @@ def summary(model: Model, run: RunRecord) -> str:
 
 
 def rule_line(results: Mapping[str, Any]) -> str:
-    """Which rule chose the model; oracle says what it is."""
+    """Which rule chose the model; for oracle, also what that means."""
     if results.get("oracle"):
         return "model chosen by: oracle (USES TARGET LABELS; cannot be reached without them)"
     return f"model chosen by: {results.get('rule', 'unknown')}" + (" iterate" if results.get("rule") == "last" else "")

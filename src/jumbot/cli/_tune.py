@@ -13,7 +13,7 @@ from jumbot._settings.places import check_tuning_place
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._candidates import Candidates, check_shared
 from jumbot.cli._arguments import Argument
-from jumbot.cli._command import Command
+from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse_with, usage_errors
 from jumbot.cli._run_options import TrainingData, every_option, groups, reading
 from jumbot.cli._terminal import say

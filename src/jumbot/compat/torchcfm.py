@@ -15,7 +15,7 @@ from jumbot.errors import need
 from jumbot.transport._solve import solve
 
 _METHODS = ("exact", "sinkhorn", "unbalanced", "partial")
-_NOTHING = 1e-8  # a plan of less mass is no plan to draw from, there as here
+_NOTHING = 1e-8  # no pairs can be drawn from a plan of less mass, as in torchcfm
 
 
 class OTPlanSampler:
@@ -34,7 +34,7 @@ class OTPlanSampler:
     num_threads
         Accepted, without effect: POT has deprecated it, and the solver here decides itself.
     warn
-        Whether an empty plan, in whose place a uniform one is used, is warned about.
+        Whether to warn if an empty plan is replaced by a uniform one.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def _array(condition: Any, size: int, name: str) -> Any:
     return array.reshape(size, -1)
 
 
-_TIE = 1e-9  # of the largest entry: among pairs that the plan does not tell apart the cheaper ones are taken
+_TIE = 1e-9  # of the largest entry: among pairs that the plan does not distinguish, the cheaper ones are taken
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ def couple(
 
 
 def _points(x0: Any, x1: Any) -> tuple[Tensor, Tensor]:
-    """Both minibatches as `(n, d)`, detached, in a dtype that costs can be computed in, or what is wrong with them."""
+    """Both minibatches as `(n, d)`, detached, in a dtype that costs can be computed in, or an error."""
     if isinstance(x0, Tensor) != isinstance(x1, Tensor):
         kinds = ["torch" if isinstance(x, Tensor) else "numpy" for x in (x0, x1)]
         raise ArgumentError(f"x0, x1: {kinds[0]} and {kinds[1]}; pass both as torch or both as numpy.")

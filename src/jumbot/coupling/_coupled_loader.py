@@ -65,7 +65,7 @@ def batches_of(loader0: Iterable[Any], loader1: Iterable[Any], size: int, seed: 
 
 
 class _Side:
-    """A loader, read with a stream of random numbers of its own."""
+    """A loader, read with its own stream of random numbers."""
 
     def __init__(self, loader: Iterable[Any], seed: Sequence[int]) -> None:
         words = np.random.default_rng(list(seed)).integers(2**63 - 1, size=2)
@@ -91,7 +91,7 @@ class _Side:
             torch.set_rng_state(outside)
 
     def fill(self, size: int) -> int:
-        """How many samples are there, up to `size`, after reading what is needed."""
+        """Read what is needed; return how many samples are available, up to `size`."""
         have = sum(len(fields[0]) for fields in self.kept)
         while have < size and (found := self._next()) is not None:
             self.single = isinstance(found, Tensor)
@@ -118,7 +118,7 @@ def size_of(loader: Any) -> int:
 
 
 def start_worker() -> None:
-    """One thread, so that the training keeps the others; Ctrl-C is for the process that trains."""
+    """Use one thread, so that training keeps the others, and leave Ctrl-C to the training process."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -221,7 +221,7 @@ class CoupledLoader:
         self._pool: ProcessPoolExecutor | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        """The pairs of one pass, from where `load_state_dict` has left it."""
+        """The pairs of one pass, starting where `load_state_dict` says."""
         skip, epoch = self._delivered, self._epoch
         for number, (gathered, pairs) in enumerate(self._solved(epoch, skip)):
             for k, rows in enumerate(self._parts(len(gathered))):
@@ -232,7 +232,7 @@ class CoupledLoader:
         self._epoch, self._delivered = epoch + 1, 0
 
     def __len__(self) -> int:
-        """Minibatches of a whole pass; a TypeError where a loader does not know how many samples it has."""
+        """Minibatches of a whole pass; a TypeError if a loader does not know its number of samples."""
         full, rest = divmod(min(size_of(self.loader0), size_of(self.loader1)), self.batch)
         return full * self._full_parts + (len(self._parts(rest)) if rest else 0)
 

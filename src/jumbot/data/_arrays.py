@@ -1,9 +1,10 @@
-"""Arrays and tensors as domains."""
+"""Arrays and tensors as domains, and the sparse matrices of scipy, in memory or in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from jumbot._settings.reading import TaskName
 from jumbot.data._column_kinds import number_in
 from jumbot.data._domain import ArraySamples, Domain, Samples
-from jumbot.data._labels import encode_labels
+from jumbot.data._labels import as_given, encode_labels
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 from jumbot.transport._checks import check_dense
@@ -22,14 +23,14 @@ KINDS = ("signal", "raw")
 
 
 def array_of(data: Any) -> np.ndarray:
-    """`data` as numpy has it; bfloat16, which it does not have, as float32."""
+    """`data` as a numpy array; bfloat16, which numpy lacks, as float32."""
     if isinstance(data, Tensor):
         return (data.float() if data.dtype == torch.bfloat16 else data).numpy(force=True)
     return np.asanyarray(data)
 
 
 class TensorSamples:
-    """Samples of one array that nothing is done to.
+    """Samples of one array, unchanged.
 
     "signal" is `(n, channels, length)`, or `(n, length)` for one channel; "raw" has any shape. Whole numbers of "raw"
     stay whole (int64: tokens), all others become float32.
@@ -65,7 +66,7 @@ def as_tensors(rows: np.ndarray, kind: str) -> Tensor:
 
 
 def check_shape(shape: tuple[int, ...], kind: str) -> None:
-    """Refuse samples that are no signals, and ask about channels that stand last."""
+    """Refuse samples that are not signals; warn if the channels seem to be last."""
     if kind != "signal":
         return
     if len(shape) != 2:
@@ -103,9 +104,9 @@ def encode_values(values: Any, name: str = "labels") -> np.ndarray:
 
 
 def guess_task(values: Any, name: str) -> TaskName:
-    """ "regression" where labels have fractions, which no class has; a warning says what was guessed.
+    """ "regression" if labels have fractions, which classes never have, with a warning.
 
-    Many whole numbers, most of them rare, may be meant either way and are refused.
+    Many whole numbers, most of them rare, are ambiguous and refused.
     """
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] > 1:
@@ -151,7 +152,7 @@ def as_numbers(domain: Domain) -> Domain:
 
 
 def _plain_numbers(array: np.ndarray) -> np.ndarray | None:
-    """The labels as float64, if all of them are numbers and none is text."""
+    """The labels as float64 if all of them are numbers."""
     if array.dtype.kind in "fiu":
         return array.astype(np.float64).ravel()
     if array.dtype == object:
@@ -183,7 +184,7 @@ def from_arrays(
     kind: str | None = None,
     task: TaskName | None = None,
 ) -> Domain:
-    """A Domain of arrays; rows with NaN or infinity are refused, the first of them named by `where`."""
+    """A Domain of arrays; rows with NaN or infinity are refused, and the error names the first of them by `where`."""
     try:
         array = array_of(data)
     except ValueError as error:
@@ -198,7 +199,7 @@ def from_arrays(
 
 
 def one_picture(data: Any, channels: int) -> Any:
-    """`data` as a stack of one, if it is an array of one picture: (h, w), or (h, w, c).
+    """`data` as a stack of one image if it is one image: (h, w), or (h, w, c).
 
     (c, h, w) could be one image or c grey ones; that is refused.
 
@@ -217,7 +218,7 @@ def one_picture(data: Any, channels: int) -> Any:
 
 
 def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Domain:
-    """`domain` with other labels: of classes, or numbers to predict; None leaves those that it has.
+    """`domain` with other labels, classes or numbers to predict; None keeps its own.
 
     Without a `task`, labels that have fractions are numbers to predict, and a warning says so.
     """
@@ -229,23 +230,9 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
         values = encode_values(given, domain.name)
         return replace(domain, values=None if np.isnan(values).all() else values, labels=None, classes=())
     encoded, classes = encode_labels(given, domain.name)
-    return replace(
-        domain, labels=encoded if classes else None, classes=classes, values=None, label_dtype=_dtype_of(given)
-    )
-
-
-def _dtype_of(labels: Any) -> str | None:
-    """The type that predictions shall have: that of an array of numbers, truth values or texts.
-
-    >>> _dtype_of(np.array(["1", "2"])), _dtype_of(np.array([1.0, 2.0])), _dtype_of([1, None])
-    ('<U1', '<f8', None)
-    """
-    array = np.asarray(labels)
-    if array.dtype.kind in "biufUS":
-        return array.dtype.str
-    each = array.ravel().tolist() if array.dtype.kind in "OT" else [None]
-    kinds = {"<U0": str, "|S0": bytes}
-    return next((name for name, kind in kinds.items() if all(isinstance(label, kind) for label in each)), None)
+    dtype, own = as_given(given)
+    labels = encoded if classes else None
+    return replace(domain, labels=labels, classes=classes, values=None, label_dtype=dtype, given_labels=own)
 
 
 def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> None:
@@ -264,3 +251,51 @@ def _check_finite(array: np.ndarray, name: str, where: Callable[[int], str]) -> 
             f"{name}: {count} of {len(array)} rows contain NaN, infinity or a number beyond float32, the first is "
             f"{where(first)}; drop or fill them first."
         )
+
+
+class SparseSamples:
+    """Features that are mostly zero; rows become dense batch by batch.
+
+    >>> from scipy.sparse import eye_array
+    >>> SparseSamples(eye_array(3)).batch(np.array([2])).tolist()
+    [[0.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            raise ArgumentError(f"data: a sparse matrix of shape {matrix.shape}; pass (n, d) features.")
+        if matrix.dtype.kind not in "fiub":
+            raise ArgumentError(f"data: a sparse matrix of {matrix.dtype}; samples must be numbers.")
+        self.matrix = matrix.tocsr()
+        self.shape: tuple[int, ...] = (int(matrix.shape[1]),)
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(self.matrix.data.astype(np.float32)))
+        if bad.size:
+            row = int(np.searchsorted(self.matrix.indptr, bad[0], side="right")) - 1
+            raise ArgumentError(
+                f"data: {bad.size} entries are NaN, infinity or beyond float32, the first in row {row}; drop or fill "
+                "them first."
+            )
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
+        return torch.from_numpy(self.matrix[np.asarray(indices)].toarray().astype(np.float32))
+
+
+def is_sparse(arrays: Collection[str]) -> bool:
+    """Whether these are the arrays in a file of `scipy.sparse.save_npz`."""
+    return {"format", "shape", "data"} <= set(arrays)
+
+
+def read_sparse(path: Path) -> SparseSamples:
+    """The matrix in a file of `scipy.sparse.save_npz`."""
+    from scipy.sparse import load_npz
+
+    try:
+        return SparseSamples(load_npz(path))
+    except ArgumentError as error:
+        raise ArgumentError(str(error).replace("data:", f"{path}:", 1)) from None
+    except Exception as error:  # the reader may raise anything for a damaged file
+        raise ArgumentError(f"{path}: cannot be read ({error}).") from error

@@ -1,7 +1,7 @@
 """Crops and flips of image batches: applied between resizing and scaling in `InputFormat.apply`.
 
 Every transform maps `(b, c, h, w)` images in [0, 1] and a generator to images: random with the generator (training),
-the same every time with None (evaluation). They are value types, so that a cache can tell one from another.
+the same every time with None (evaluation). They are value types, so that a cache can distinguish them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from jumbot.errors import ArgumentError
 
 Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
 RESIZED = 256
-"""Side to which the image recipes bring photographs before they cut from them."""
+"""Side to which the image recipes resize photographs before cropping."""
 CROPPED = 224
-"""Side of what they cut."""
+"""Side of the crops."""
 NO_CROPS = ("none", "whole")
-"""Of training and of prediction, where images are taken whole in both."""
+"""For training and prediction, if images are used whole in both."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Published image benchmarks: found on disk in their published layouts, counted, and cut to partial label sets.
 
-None of them may be passed on, so none is downloaded: a message says what is missing and where its authors offer it.
+None of them may be redistributed, so none is downloaded: a message says what is missing and where its authors offer it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Benchmark:
     """Images of each domain in the first 25 classes, where the literature uses them."""
 
     def part(self, name: str) -> Part:
-        """The domain of that name; a beginning that only one has is enough ("A", "real")."""
+        """The domain of that name; an unambiguous prefix is enough ("A", "real")."""
         plain = _spelled_alike(name)
         names = [{_spelled_alike(n) for n in (part.name, *part.folders)} for part in self.parts]
         exact = [part for part, known in zip(self.parts, names, strict=True) if plain in known]
@@ -149,7 +149,7 @@ def load_benchmark(
 
 
 def _kept(facts: Benchmark, part: Part, whole: Domain, partial: str | Sequence[str]) -> Domain:
-    """Some classes of a domain; a warning where a benchmark of its own has other counts of them."""
+    """Some classes of a domain; a warning if the counts differ from the published ones."""
     kept = keep_classes(whole, partial_classes(partial, whole.classes))
     published = dict(zip(facts.parts, facts.partial, strict=False)).get(part)
     if partial == "first:25" and published is not None and len(whole) == part.images:
@@ -182,7 +182,9 @@ def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[
 
 
 def keep_classes(domain: Domain, kept: Sequence[str]) -> Domain:
-    """The samples of `domain` in the classes `kept`; `classes` stay as they are, for a head that knows all of them."""
+    """The samples of `domain` in the classes `kept`; `classes` stay as they are, because the network has outputs for
+    all of them.
+    """
     if domain.labels is None:
         raise ArgumentError(f"{domain.name}: has no labels, so its classes cannot be chosen.")
     missing = [name for name in kept if name not in domain.classes]
@@ -271,7 +273,7 @@ def _compare(title: str, name: str, found: int, published: int) -> None:
 
 
 def _folder(root: Path, part: Part) -> Path | None:
-    """Its folder, spelt as in any of the archives, right in `root` or one folder further down."""
+    """Its folder, spelt as in any of the archives, directly in `root` or one level below."""
     wanted = {_spelled_alike(name) for name in part.folders}
     for place in (root, *sorted(p for p in root.iterdir() if p.is_dir() and _spelled_alike(p.name) in _WRAPPERS)):
         for folder in sorted(place.iterdir()):

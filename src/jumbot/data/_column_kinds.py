@@ -1,4 +1,4 @@
-"""What the columns of a frame hold, and how messages speak of them."""
+"""The kinds of columns of a frame, and their description in messages."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def numbers_of(values: Any) -> np.ndarray:
 
 
 def too_fine(numbers: np.ndarray) -> np.ndarray:
-    """Which columns of `(n, d)` numbers vary by so little of their size that float32, of seven digits, loses them.
+    """Which columns of `(n, d)` numbers vary so little relative to their size that float32, with seven digits, loses
+    the differences.
 
     >>> too_fine(np.array([[1.7e9, 1.0, 5.0], [1.7e9 + 60, 2.0, 5.0]]))
     array([ True, False, False])
@@ -78,7 +79,7 @@ def too_fine(numbers: np.ndarray) -> np.ndarray:
 
 
 def lacks(missing: Sequence[str], present: Sequence[str]) -> str:
-    """A sentence on columns that are not there, with the names that may have been meant."""
+    """A sentence on missing columns, with similar names."""
     lacking = set(missing)
     others = by_squeezed(other for other in present if other not in lacking)
     renamed = [f"{other!r} to {column!r}" for column in missing for other in others.get(squeezed(column), ())]
@@ -117,5 +118,5 @@ def by_squeezed(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def squeezed(name: str) -> str:
-    """What names have in common that differ in capitals, signs, and the way that an accent is stored."""
+    """A name without capitals, punctuation and the way that accents are encoded, to compare names."""
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name)).casefold()

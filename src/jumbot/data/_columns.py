@@ -20,8 +20,8 @@ from jumbot.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Column:
-    """What becomes of one column: itself with `fill` for missing numbers, a feature for each of `categories`, or the
-    numbers of `dates` or of a free `text`.
+    """The encoding of one column: its numbers with `fill` for missing ones, a feature for each of `categories`, or the
+    numbers of `dates` or of free `text`.
 
     >>> Column("colour", categories=("blue", "red")).features
     ('colour=blue', 'colour=red')
@@ -48,7 +48,7 @@ class Column:
 
     @property
     def encoded_as(self) -> str | None:
-        """What the column holds, where it is not numbers."""
+        """What the column contains if not numbers."""
         held = {"categories": self.categories, "dates": self.dates, "text": self.text}
         return next((what for what, how in held.items() if how is not None), None)
 
@@ -70,7 +70,7 @@ class Column:
             )
         if self.categories is None:
             odd = None
-            if kind_of_column(values) != "numbers":  # numbers may be written as text, or declared to be categories
+            if kind_of_column(values) != "numbers":  # numbers may be stored as text, or declared as categories
                 there = zip(values, values.notna(), strict=True)
                 odd = next((i for i, (value, known) in enumerate(there) if known and number_in(value) is None), None)
             if odd is not None:
@@ -151,7 +151,7 @@ class Columns:
         return cls(tuple(Column(str(i + 1)) for i in range(width)), named=False)
 
     def encode(self, table: Table, name: str) -> np.ndarray:
-        """float32 `(n, d)` of the columns of `table`, found by name; columns that are not asked for are left alone."""
+        """float32 `(n, d)` of the columns of `table`, found by name; other columns are ignored."""
         own = table.frame.columns.tolist()
         found: Sequence[str] = self.names
         if not (self.named and table.named):
@@ -187,7 +187,7 @@ class Columns:
     def _encode_plain(
         self, table: Table, found: Sequence[str], encoded: np.ndarray, places: Mapping[str, int]
     ) -> set[str]:
-        """Write the columns of plain numbers to their `places`, many at once; returns those that are written.
+        """Write the columns of plain numbers to their `places`, many at once; return those that were written.
 
         Columns with infinity, without any number, or with missing numbers that nothing replaces are left to
         `Column.encode`, which raises the error.
@@ -209,7 +209,7 @@ class Columns:
         return written
 
     def check_array(self, width: int, name: str) -> None:
-        """Refuse rows without names that cannot be these columns in their order."""
+        """Refuse rows without column names that cannot be these columns in this order."""
         encoded = {column.name: column.encoded_as for column in self.columns if column.encoded_as is not None}
         if encoded:
             first, what = next(iter(encoded.items()))

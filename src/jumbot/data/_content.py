@@ -1,4 +1,4 @@
-"""What samples are known by: a key for the content of each, and a hash for all of a domain."""
+"""How samples are identified: a key for the content of each, and a hash for all of a domain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def content_keys(samples: Samples) -> np.ndarray:
 def domain_hash(domain: Domain) -> str | None:
     """40 hexadecimal digits for the samples of a domain, in their order, with their classes.
 
-    None for Datasets: what one gives may differ from call to call, and may take long.
+    None for Datasets, whose items may differ from call to call and take long to read.
 
     >>> small = Domain("a", ArraySamples(np.zeros((3, 2))), np.array([0, 0, 1]), ("cat", "dog"))
     >>> domain_hash(small) == domain_hash(small.unlabelled()), len(domain_hash(small) or "")
@@ -50,7 +50,7 @@ def domain_hash(domain: Domain) -> str | None:
         return None
     labels = b"" if domain.labels is None else domain.labels.astype("<i8").data
     values = [] if domain.values is None else [domain.values.astype("<f8").tobytes()]
-    # names of folders that are not text in UTF-8 hold halves of characters
+    # names of folders that are not valid UTF-8 contain surrogates
     classes = "\n".join(domain.classes).encode("utf-8", "surrogatepass")
     return digest(content_keys(domain.samples).view(np.uint8).data, labels, classes, *values).hex()
 
@@ -86,7 +86,7 @@ def _digests(samples: Samples, rows: np.ndarray) -> Iterator[bytes]:
         how = "\n".join(f"{name} {kind}" for name, kind in frame.dtypes.items()).encode("utf-8", "surrogatepass")
         for row in frame.iloc[rows].itertuples(index=False, name=None):
             yield digest(how, repr(row).encode())
-    else:  # samples of unknown making are known by what the network sees of them
+    else:  # other samples are identified by what the network gets
         for start in range(0, len(rows), _TOGETHER):
             batch = samples.batch(rows[start : start + _TOGETHER]).cpu()
             how = f"{batch.dtype}{tuple(batch.shape[1:])}".encode()
@@ -95,7 +95,7 @@ def _digests(samples: Samples, rows: np.ndarray) -> Iterator[bytes]:
 
 
 def _of_picture(samples: PictureSamples, row: int) -> bytes:
-    """Of a picture whose file is read the first time only."""
+    """The key of a picture, whose file is only read the first time."""
     if samples.digests[row].tobytes() == _UNREAD:
         samples.digests[row] = np.void(digest(samples.content(row)))
     return samples.digests[row].tobytes()

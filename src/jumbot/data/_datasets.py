@@ -1,10 +1,12 @@
-"""torch Datasets as samples."""
+"""Datasets as samples: those of torch, and those of Hugging Face by the names of their columns."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,20 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Subset
 
-from jumbot._settings.reading import TaskName
+from jumbot._settings.reading import Reading, TaskName
 from jumbot.data._arrays import array_of, as_tensors, check_shape, from_arrays, with_labels
+from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain, Samples
+from jumbot.data._frames import as_table
 from jumbot.data._images import OpenSamples, is_picture
+from jumbot.data._roles import ALL_DOMAINS, LABELS, Known, check_kind, find_one, find_roles, label_columns, rows_of
+from jumbot.data._tables import from_table, of_all_domains
 from jumbot.errors import ArgumentError
 
 
 class DatasetSamples:
-    """The first part of each item of a map-style Dataset; items are asked for at the batch and must have one shape.
+    """The first part of each item of a map-style Dataset; items are read when a batch needs them and must have the same
+    shape.
 
     Bytes become numbers in [0, 1]; float tensors stay as the Dataset's own transform made them. With a `kind` ("raw" or
     "signal") all do, as in `TensorSamples`.
@@ -110,7 +117,7 @@ def _labels(dataset: Any) -> Any:
 
 
 def _stored_labels(dataset: Any) -> Any:
-    """Labels that can be had without asking for items; of a Subset, those of its rows."""
+    """Labels that are known without reading items; of a Subset, those of its rows."""
     if isinstance(dataset, Subset):
         whole = _stored_labels(dataset.dataset)
         return None if whole is None else [_scalar(whole[int(i)]) for i in dataset.indices]
@@ -162,12 +169,12 @@ MOST_BYTES = 4 << 30
 
 
 def is_stream(data: Any) -> bool:
-    """Whether `data` gives its samples one after the other and no other way."""
+    """Whether `data` can only be iterated over."""
     return isinstance(data, DataLoader | IterableDataset | Iterator)
 
 
 def refuse_source(data: Any, name: str) -> None:
-    """Minibatches of the source are drawn by class, any row at any time, which a stream cannot give."""
+    """Refuse a stream as the source: minibatches of the source are drawn by class and need random access."""
     what = (
         "a DataLoader" if isinstance(data, DataLoader) else f"an iterable ({type(data).__name__}), which has no length,"
     )
@@ -201,7 +208,7 @@ def read_stream(stream: Any, labels: Any, name: str, kind: str | None, task: Tas
 
 
 def bytes_of(value: Any) -> int:
-    """About how much memory a sample takes."""
+    """The approximate memory of a sample."""
     if is_picture(value):
         return 3 * int(value.width * value.height)
     if isinstance(value, dict | list | tuple):
@@ -247,3 +254,82 @@ def _collect(stream: Any, name: str, batched: bool) -> tuple[list[Any], list[Any
             y = rest[0]
             labels.append(array_of(y) if batched or isinstance(y, Tensor) else y)
     return samples, labels
+
+
+def is_huggingface(data: Any) -> bool:
+    """Whether `data` is from `datasets`, without importing it."""
+    return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "column_names")
+
+
+def from_huggingface(data: Any, labels: Any, name: str, reading: Reading, like: Known | None) -> Domain:
+    """A Domain of a `datasets.Dataset`: its pictures if a column holds any, otherwise its columns as a table.
+
+    The labels are the column `label`, by default the one named so or the only one of classes; if there are images,
+    columns that are not label, id or domain are ignored.
+    """
+    check_kind(name, reading)
+    if isinstance(data, dict):
+        raise ArgumentError(
+            f"{name}: contains the splits {few(list(data))}; pass one, e.g. data[{next(iter(data))!r}]."
+        )
+    if not hasattr(data, "__len__"):
+        if like is None:
+            refuse_source(data, name)
+        data = _read_whole(data, name)
+    if not len(data):
+        raise ArgumentError(f"{name}: the Dataset is empty.")
+    data = data.with_format(None)
+    kinds = {column: type(feature).__name__ for column, feature in data.features.items()}
+    if reading.label is None and labels is None and find_one(list(kinds), LABELS, name) is None:
+        classes = [column for column, kind in kinds.items() if kind == "ClassLabel"]
+        if len(classes) == 1 and (like is None or classes[0] not in like.names):
+            reading = replace(reading, label=classes[0])
+    pictures = [column for column, kind in kinds.items() if kind == "Image" and column not in reading.drop]
+    if not pictures:
+        return from_table(as_table(_frame(data, kinds), name), labels, name, reading, like)
+    if len(pictures) > 1:
+        raise ArgumentError(f"{name}: {few(pictures)} all contain images; leave out all but one with drop.")
+    roles = find_roles(list(kinds), name, reading, like, labels is not None)
+    origins = None
+    if roles.domain is not None:
+        rows = rows_of(np.array(data[roles.domain], dtype=object), name, reading.domain)
+        data = data if rows is None else data.select(rows)
+        if reading.domain == ALL_DOMAINS:
+            origins = np.array(data[roles.domain], dtype=object)
+    ids = None if roles.id is None else [str(value) for value in data[roles.id]]
+    column = pictures[0]
+    images = Parts(data.select_columns([column]), itemgetter(column))
+    domain = Domain(name, OpenSamples(images), ids=ids, roles=replace(roles, features=()))
+    if origins is not None:
+        domain = of_all_domains(domain, origins, name)
+    if labels is None and roles.label is not None:
+        columns = [_names(data, column, kinds) for column in label_columns(roles.label, list(kinds))]
+        labels = columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+    return with_labels(domain, labels, reading.task)
+
+
+def _frame(data: Any, kinds: dict[str, str]) -> Any:
+    """The columns as a frame, numbers of classes as their names."""
+    frame = data.to_pandas()
+    for column in (column for column, kind in kinds.items() if kind == "ClassLabel"):
+        frame[column] = _names(data, column, kinds)
+    return frame
+
+
+def _names(data: Any, column: str, kinds: dict[str, str]) -> list[Any]:
+    values = list(data[column])
+    if kinds[column] != "ClassLabel":
+        return values
+    names = data.features[column].names
+    return [None if value is None or value < 0 else names[value] for value in values]
+
+
+def _read_whole(stream: Any, name: str) -> Any:
+    from datasets import Dataset
+
+    items, size = [], 0
+    for item in stream:
+        items.append(item)
+        size += bytes_of(item)
+        check_size(size, name)
+    return Dataset.from_list(items, features=stream.features)

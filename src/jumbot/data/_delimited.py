@@ -35,7 +35,7 @@ _ROWS = 2**16  # that are parsed at once
 def read_text(path: Path, kind: str) -> Table:
     """The table in a `.csv`, `.tsv` or `.tab` file, which may be a `.gz`.
 
-    The file is read piece by piece, several times: it is never in memory as a whole beside what it holds.
+    The file is read piece by piece, several times: its text and its numbers are never in memory at the same time.
     """
     opened = _opener(path, zipped=kind.endswith(".gz"))
     quoted, may_be_codes = _look_through(path, opened)
@@ -53,7 +53,7 @@ def read_text(path: Path, kind: str) -> Table:
     parse = partial(_parsed, opened, len(lines) > 2 * _ROWS and width <= _MANY, **how)
     frame = parse(na_values=["", *NOTHING])
     if frame.shape[1] > _MANY:
-        frame = frame.copy()  # columns of one type in one array, where each had its own
+        frame = frame.copy()  # put columns of one type into one array
     lines = lines[names is not None :]
     if len(frame) != len(lines):
         raise ArgumentError(f"{path}: cannot be read ({len(lines)} lines gave {len(frame)} rows; look at its quotes).")
@@ -75,7 +75,7 @@ def read_text(path: Path, kind: str) -> Table:
 
 
 def _opener(path: Path, zipped: bool) -> Callable[..., io.TextIOWrapper]:
-    """What opens the file as text, which is to be closed."""
+    """A function that opens the file as text; the caller closes it."""
 
     def as_bytes() -> Any:
         return gzip.open(path) if zipped else path.open("rb")
@@ -86,7 +86,7 @@ def _opener(path: Path, zipped: bool) -> Callable[..., io.TextIOWrapper]:
 
 
 def _look_through(path: Path, opened: Callable[..., io.TextIOWrapper]) -> tuple[bool, bool]:
-    """Whether anything is quoted, and whether a number may begin with a zero that says something."""
+    """Whether anything is quoted, and whether a number may begin with a significant zero."""
     quoted = may_be_codes = False
     before = "\n"
     try:
@@ -122,7 +122,7 @@ def _parsed(opened: Callable[..., io.TextIOWrapper], in_pieces: bool, **options:
 
 
 def _joined(pieces: list[Any], whole: Callable[[str], Any]) -> Any:
-    """Pieces of a table, one below the other; a column that they do not read alike is read as a `whole`."""
+    """The pieces of a table, joined; a column whose type differs between pieces is read as a `whole`."""
     pd = pandas()
     columns = {}
     for name in pieces[0].columns.tolist():
@@ -133,7 +133,7 @@ def _joined(pieces: list[Any], whole: Callable[[str], Any]) -> Any:
 
 
 def _codes(frame: Any, parse: Callable[..., Any]) -> Iterator[str]:
-    """Columns of whole numbers that are written with zeros before them."""
+    """Columns of whole numbers with leading zeros."""
     whole = [
         name
         for name, values in frame.items()
@@ -146,11 +146,11 @@ def _codes(frame: Any, parse: Callable[..., Any]) -> Iterator[str]:
 
 
 def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:
-    """Names of the columns, if that is what the first line holds."""
+    """The column names, if the first line contains them."""
     fields = [field.strip() for field in first]
     numbers = [_number(field.replace(",", ".") if decimal_comma else field) for field in fields]
     counted = [field for field in fields if field] == [str(i) for i in range(len(fields) - (not fields[0]))]
-    if None not in numbers and not (counted and len(fields) > 2):  # 0, 1, 2, ... is what pandas calls columns
+    if None not in numbers and not (counted and len(fields) > 2):  # the default names of pandas
         return None
     fractional = [f for f, number in zip(fields, numbers, strict=True) if number is not None and number % 1 != 0 and f]
     if fractional:
@@ -178,7 +178,7 @@ def _separator(opened: Callable[..., io.TextIOWrapper]) -> str:
 
 
 def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[list[str], array[int]]:
-    """The first line, and the number of the last line of every row; pandas would fill short rows without a word."""
+    """The first line, and the number of the last line of every row; pandas would fill short rows silently."""
     first: list[str] = []
     lines = array("q")
     for number, fields, width in rows:
@@ -227,7 +227,7 @@ def _number(field: str) -> float | None:
 def _with_decimal_points(frame: Any, path: Path) -> Any:
     """ "1,5" as 1.5: files with ; or tab come from places where the comma is the decimal point.
 
-    A warning says where it may part thousands: all that have one have three digits after it, or other columns have
+    A warning says where it may separate thousands: if it is always followed by three digits, or other columns have
     decimal points.
     """
     texts = {name: frame[name].dropna().astype(str) for name in frame.columns if frame[name].dtype.kind not in "fiub"}

@@ -157,7 +157,7 @@ def make_mnistm(images: np.ndarray, folder: str | Path, seed: int | Sequence[int
 def _covering(path: Path, height: int, width: int) -> np.ndarray:
     try:
         photograph = decode(path)
-    except Exception as error:  # a damaged file makes PIL raise almost anything
+    except Exception as error:  # with a damaged file PIL may raise almost anything
         raise ArgumentError(f"photographs: {path} cannot be read ({error}); remove it.") from error
     h, w = photograph.shape[:2]
     if h >= height and w >= width:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -13,17 +13,20 @@ from torch import Tensor
 from jumbot.data._roles import Roles
 from jumbot.errors import ArgumentError
 
+Label = str | int | float | bool
+"""Of a class, as it was given."""
+
 MOST_CHANNELS = 16
 
 
 @runtime_checkable
 class Samples(Protocol):
-    """The protocol of samples: a length, and `batch`, which returns rows as one tensor; nothing is decoded before."""
+    """The protocol of samples: a length, and `batch`, which decodes rows and returns them as one tensor."""
 
     def __len__(self) -> int: ...
 
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        """float32 `(b, *shape)`; with `rng` augmented for training by draws from it, without as for evaluation."""
+        """float32 `(b, *shape)`; with `rng`, augmented for training by draws from it."""
         ...
 
 
@@ -84,7 +87,7 @@ class ArraySamples:
 
 
 def _channel_axis(shape: tuple[int, ...]) -> int:
-    """1 or 3, whichever of the two holds the channels of `(n, ., ., .)` images."""
+    """1 or 3, the axis of the channels of `(n, ., ., .)` images."""
     for few in ((1, 3), range(1, MOST_CHANNELS + 1)):
         found = [axis for axis in (3, 1) if shape[axis] in few]
         if len(found) == 1 or (found and len(few) == 2):
@@ -119,7 +122,7 @@ class SubsetSamples:
 
 
 class JoinedSamples:
-    """Samples of several places, one after the other; nothing is copied."""
+    """Several samples, one after the other; nothing is copied."""
 
     def __init__(self, parts: Sequence[Samples], kind: str) -> None:
         self.parts, self.kind = tuple(parts), kind
@@ -149,7 +152,7 @@ class JoinedSamples:
 
 
 def sample_shape(samples: Samples) -> tuple[int, ...]:
-    """Shape of one sample: its `shape` where it has one, otherwise found by asking for the first sample."""
+    """Shape of one sample: the attribute `shape` if there is one, otherwise that of the first sample."""
     shape = getattr(samples, "shape", None)
     return tuple(shape if shape is not None else samples.batch(np.arange(1)).shape[1:])
 
@@ -180,6 +183,8 @@ class Domain:
         The numbers to predict, where these are not classes; NaN where they are unknown.
     label_dtype : str, optional
         The numpy type of class labels that were given as an array.
+    given_labels : mapping
+        Class labels as they were given, by the name of their class, where that is not enough to restore them.
 
     Raises
     ------
@@ -205,6 +210,7 @@ class Domain:
     sources: tuple[str, ...] = ()
     values: np.ndarray | None = None
     label_dtype: str | None = None
+    given_labels: Mapping[str, Label] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for what, values in (("labels", self.labels), ("ids", self.ids), ("values", self.values)):
@@ -254,12 +260,12 @@ class Domain:
         )
 
     def unlabelled(self) -> Domain:
-        """The same samples without their labels: what training may see of a target."""
+        """The same samples without labels, as training sees a target."""
         return replace(self, labels=None, values=None)
 
     @property
     def strata(self) -> np.ndarray | None:
-        """What minibatches are stratified by: class, and source where there are several; None: there is neither."""
+        """The strata of minibatches: class, and source if there are several; None without either."""
         if self.labels is None or self.origins is None:
             return self.origins if self.labels is None else self.labels
         return np.where(self.labels < 0, -1, self.labels * len(self.sources) + self.origins)

@@ -1,4 +1,6 @@
-"""Dates and free text as numbers: what is found on the source is part of the model, as medians and categories are."""
+"""Dates and free text as numbers: their parameters are found on the source and are part of the model, as medians and
+categories are.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,7 @@ def read_date(value: Any, order: Order) -> datetime.datetime:
 
 
 def _clock(text: str) -> datetime.timedelta:
-    """What a time of the day adds to its date."""
+    """The time of day, to be added to its date."""
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -152,7 +154,7 @@ def _in_utc(date: datetime.datetime) -> datetime.datetime:
 
 
 def _order(values: Sequence[Any]) -> Order:
-    """Of day and month in texts: by a number above 12, or by points between them; others are refused.
+    """The order of day and month in texts, by a number above 12 or by points between them; otherwise an error.
 
     >>> _order(["03/04/2024", "25/12/2024"]), _order(["3.4.2024"]), _order(["2024-03-04"])
     ('dmy', 'dmy', 'ymd')
@@ -256,7 +258,7 @@ def _unit(counts: Any, weights: np.ndarray) -> Any:
 
 
 def _rounded(numbers: np.ndarray) -> np.ndarray:
-    """To the digits that are stored, so that a model gives the same numbers after it was saved."""
+    """Rounded to the stored digits, so that a saved model gives the same numbers."""
     return np.array([float(f"{number:.{_DIGITS}g}") for number in numbers])
 
 

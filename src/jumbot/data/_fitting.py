@@ -1,4 +1,4 @@
-"""The preprocessing that fits a source: which columns, their medians, their categories; others raise errors."""
+"""The preprocessing that fits a source: its columns, medians and categories; columns that do not fit raise errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from jumbot.data._remarks import few_of_each, joined, one_error, remark_on_colum
 from jumbot.errors import ArgumentError
 
 MOST_CATEGORIES = 1000
-_ROWS = 10  # fewer rows say nothing about a column that counts them
+_ROWS = 10  # with fewer rows, any column may seem to count them
 _NAMES_ROWS = re.compile(r"(.*[\W_])?(id|ids|idx|index|uid|uuid|key|rownames?)|Unnamed: \d+", re.IGNORECASE)
 _CAMEL = re.compile(r".*[a-z](Id|ID|Idx|Index)")  # PassengerId
 _SIGNS = re.compile(r"[\s,'%$\u00a3\u00a5\u20ac\u2019\u2212]")
@@ -86,7 +86,7 @@ def find_columns(
 
 
 def _check_asked(columns: Sequence[str], name: str, **asked: Sequence[str] | None) -> None:
-    """Refuse columns to make numbers of that are not there, or are to be two things."""
+    """Refuse to convert columns that do not exist, or that are requested as both dates and text."""
     for option, wanted in asked.items():
         for column in wanted or ():
             if column not in columns:
@@ -98,7 +98,7 @@ def _check_asked(columns: Sequence[str], name: str, **asked: Sequence[str] | Non
 
 
 def _matched(source: list[str], target: list[str], names: tuple[str, str], columns: str) -> tuple[list[str], list[str]]:
-    """The columns that both have, and what is in the way of the others."""
+    """The columns that both have, and the problems with the others."""
     here, there = set(source), set(target)
     lacking, more = [c for c in source if c not in there], [c for c in target if c not in here]
     problems = []
@@ -148,7 +148,7 @@ def _medians(numbers: np.ndarray) -> np.ndarray:
 def _find(
     table: Table, column: str, name: str, others: Any, dates: Sequence[str] | None, text: Sequence[str] | None
 ) -> Column:
-    """What becomes of a column; `others` is the target's, if it has one."""
+    """The encoding of a column; `others` is the target's, if there is one."""
     values = table.frame[column]
     kind = kind_of_column(values)
     if values.isna().all():
@@ -267,7 +267,7 @@ def _of_text(table: Table, column: str, name: str) -> Column:
 
 
 def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: int) -> ArgumentError:
-    """Of text with more values than categories have."""
+    """The error for text with more values than a category may have."""
     names_them = len(distinct) == rows and (_has_name_of_rows(column) or not any(" " in text for text in distinct))
     counted = f"{len(distinct)} different values in {rows} rows"
     as_id = f"make it the id (--id {shlex.quote(column)})"
@@ -302,7 +302,7 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
 
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
-    """Of a column that float32 would blur."""
+    """Warn of a column that float32 cannot represent."""
     remark_on_column(
         f"{name}: column {column} has values from {numbers.min():.10g} to {numbers.max():.10g}, but float32 has "
         "only seven digits; subtract a constant first, or leave it out.",

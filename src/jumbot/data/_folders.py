@@ -21,7 +21,7 @@ from jumbot.errors import ArgumentError, MissingPackageError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 UNREAD = (".heic", ".heif", ".avif", ".jfif", ".jp2", ".jxl", ".dng", ".cr2", ".nef", ".arw", ".raw", ".dcm", ".psd")
-"""Endings of pictures that are left out, with a warning: a class may be of nothing else."""
+"""Endings of unsupported images, which are left out with a warning, because a class may have no other files."""
 _TAIL = 64
 _DEEP = 0.9  # of the files, of which some may be a preview or a stray one
 
@@ -29,7 +29,7 @@ _DEEP = 0.9  # of the files, of which some may be a preview or a stray one
 def load_folder(
     folder: str | Path, *, name: str | None = None, corrupt: str = "refuse", domain: str | None = None
 ) -> Domain:
-    """Images below a folder; the first folder on the way to a file is its class, files right in `folder` have none.
+    """Images below a folder; the first folder on the way to a file is its class, files directly in `folder` have none.
 
     Hidden files, and files whose endings are not those of images, are skipped, with a warning if they seem to be
     images in another format.
@@ -89,7 +89,7 @@ def load_folder(
         raise ArgumentError(
             f"{folder}: looks like a folder of domains ({few(domains)}) with the classes {few(classes)}. Choose one: "
             f"{folder / domains[0]}, or domain={domains[0]!r} (--domain {domains[0]}); domain={ALL_DOMAINS!r} makes "
-            f"each a source of its own. If {few(domains, 2)} are the classes, pass domain={NO_DOMAINS!r} (--domain "
+            f"each a separate source. If {few(domains, 2)} are the classes, pass domain={NO_DOMAINS!r} (--domain "
             f"{NO_DOMAINS})."
         )
     kinds = [file.split("/")[0] if "/" in file else None for file in files]
@@ -231,13 +231,13 @@ def _domain(root: Path, files: list[str], kinds: Sequence[str | None], name: str
 
 
 def _facts(path: str) -> tuple[int, int, bool] | str:
-    """Height, width and whether it is grey; why not, if the file is no whole image.
+    """Height, width and whether it is grey; or why not, if the file is not a complete image.
 
     The head of a file is read quickly and shows everything except whether the end is there; so a JPEG or PNG without
     its end mark, and every other format, is decoded as a whole.
     """
     try:
-        if not os.path.isfile(path):  # a pipe would be waited for without end
+        if not os.path.isfile(path):  # reading from a pipe may wait forever
             return "is not a regular file" if os.path.exists(path) else "is a broken link"
         with _pil().open(path) as image:
             facts = picture_facts(image)
@@ -250,6 +250,6 @@ def _facts(path: str) -> tuple[int, int, bool] | str:
             decode(path)
     except MissingPackageError:
         raise
-    except Exception as error:  # a damaged file makes PIL raise almost anything: struct.error, KeyError, SyntaxError
+    except Exception as error:  # with a damaged file PIL may raise almost anything: struct.error, KeyError, SyntaxError
         return str(error).replace(path, "").strip(" :'") or type(error).__name__
     return facts

@@ -1,4 +1,4 @@
-"""Tables as pandas frames; frames of other libraries as such."""
+"""Tables as pandas frames, also from frames of other libraries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTHING = (
     "nan",
     "null",
 )
-"""What files say where a value is missing, as pandas has it."""
+"""The words that mean a missing value in files, as in pandas."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Table:
 
     frame: Any
     named: bool = True
-    """Whether the columns have names of their own; "1", "2", ... are used otherwise."""
+    """Whether the columns have names; otherwise "1", "2", ... are used."""
     file: str | None = None
-    """Where it was read."""
+    """Where it was read from."""
     row: str = "row"
-    """What a row is called there: "line" in text."""
+    """The word for a row in messages: "line" in text files."""
     sheet: str | None = None
     """The sheet of a workbook that was asked for."""
     words: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Table:
     """Columns of whole numbers in a text file some of which begin with a zero, as codes do: 007."""
 
     def where(self, row: int) -> str:
-        """How messages speak of a row."""
+        """The description of a row in messages."""
         return f"{self.row} {self.frame.index[row]}" + ("" if self.file is None else f" of {self.file}")
 
     def as_written(self, column: str) -> Any:
@@ -70,7 +70,7 @@ class Table:
         return values if words is None else values.astype(object).where(values.notna(), words.reindex(values.index))
 
     def rows(self, chosen: np.ndarray) -> Table:
-        """Some of the rows."""
+        """Some rows."""
         return replace(self, frame=self.frame.iloc[chosen])
 
 
@@ -119,7 +119,7 @@ def unfold(frame: Any) -> Any:
 
 
 def may_hold_texts(values: Any) -> bool:
-    """Whether what is missing in a column may be a text: it holds texts, or nothing at all."""
+    """Whether missing values of a column may be text: it contains text, or nothing at all."""
     return bool(values.isna().any()) and (values.dtype.kind not in "fiub" or bool(values.isna().all()))
 
 
@@ -139,7 +139,7 @@ def checked(frame: Any, name: str) -> Any:
 
 
 def check_distinct(names: Sequence[str], whose: str) -> None:
-    """Refuse columns of one name."""
+    """Refuse columns with the same name."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -160,7 +160,7 @@ def safe(text: str) -> str:
 
 
 def unsafe(text: str) -> str:
-    """What `safe` was given.
+    """The inverse of `safe`.
 
     >>> unsafe("'=1+1"), unsafe("'quoted'"), unsafe(safe("''@x"))
     ('=1+1', "'quoted'", "''@x")

@@ -64,7 +64,7 @@ def read_images(
 def decode(path: str | Path, size: tuple[int, int] | None = None, channels: int = 3) -> np.ndarray:
     """`(h, w, channels)` bytes of an image file, upright by its EXIF orientation, resized to `size` = (h, w) if given.
 
-    Palettes, CMYK, 16-bit grey and fractions are converted; what is transparent becomes white.
+    Palettes, CMYK, 16-bit grey and fractions are converted; transparent pixels become white.
     """
     with _pil().open(path) as image:
         if size is not None:
@@ -111,7 +111,7 @@ def _white(values: np.ndarray) -> int:
 
 
 def _brightest(image: Any) -> tuple[int, float] | None:
-    """What is white in a picture of more than bytes, and the largest value that it has; None: of bytes, or black."""
+    """The white level of a picture with more than 8 bits, and its largest value; None for 8 bits, or black."""
     deep = image.mode.startswith("I") or image.mode == "F"
     if not deep and not any(";16" in str(tile[3]) for tile in getattr(image, "tile", ())):
         return None
@@ -148,7 +148,7 @@ def doubtful_white(samples: PictureSamples) -> str | None:
 
 
 class PictureSamples:
-    """Pictures of any size, each asked for when a batch needs it, by a few threads; none stays in memory here.
+    """Pictures of any size, each read by one of a few threads when a batch needs it; none is kept in memory.
 
     `size` is (h, w) if all agree and None otherwise, `largest` the greatest height and width; `channels` is 1 if all
     are grey.
@@ -161,7 +161,7 @@ class PictureSamples:
         self.largest = (int(sizes[:, 0].max()), int(sizes[:, 1].max()))
         self.channels = 1 if bool(grey.all()) else 3
         self.digests = np.zeros(len(sizes), "V20")
-        """Of the content of those that `_content` has read, so that no file is read twice for it."""
+        """The digests that `_content` has computed, so that no file is read twice for them."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -175,7 +175,7 @@ class PictureSamples:
         raise NotImplementedError
 
     def content(self, index: int) -> bytes:
-        """Bytes that are the same for the same picture."""
+        """Bytes that identify the content of a picture."""
         raise NotImplementedError
 
     @property
@@ -223,7 +223,7 @@ class FileSamples(PictureSamples):
 
 
 class OpenSamples(PictureSamples):
-    """PIL images: a list of them, or anything else that gives one for an index.
+    """PIL images: a list, or anything else that returns one for an index.
 
     >>> import PIL.Image
     >>> OpenSamples([PIL.Image.new("L", (8, 6))]).shape
@@ -232,7 +232,7 @@ class OpenSamples(PictureSamples):
 
     def __init__(self, images: Any, rows: np.ndarray | None = None) -> None:
         self.images, self.rows = images, np.arange(len(images)) if rows is None else rows
-        # a data set that decodes its pictures is asked for a few of them; sizes that differ are met at the batch
+        # of a data set that decodes its pictures only a few are read; different sizes are handled in each batch
         some = self.rows[np.unique(np.linspace(0, len(self.rows) - 1, _LOOKED_AT).round().astype(int))]
         facts = [picture_facts(images[int(i)]) for i in (self.rows if isinstance(images, list) else some)]
         super().__init__(np.array([fact[:2] for fact in facts]), np.array([fact[2] for fact in facts]))
@@ -259,19 +259,19 @@ class OpenSamples(PictureSamples):
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Whatever goes wrong with a file names it."""
+    """Errors while reading a file name it."""
     try:
         yield
     except MissingPackageError:
         raise
-    except Exception as error:  # a damaged file makes PIL raise almost anything
+    except Exception as error:  # with a damaged file PIL may raise almost anything
         raise ArgumentError(
             f"{path}: cannot be read as an image ({error}); remove it or use corrupt='skip'."
         ) from error
 
 
 def is_picture(value: Any) -> bool:
-    """Whether `value` is a PIL image; PIL is not imported for the question."""
+    """Whether `value` is a PIL image; PIL is not imported."""
     return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(value).__mro__)
 
 

@@ -1,4 +1,4 @@
-"""From raw samples to network input: one `InputFormat` for source, target and whatever is predicted later."""
+"""From raw samples to network input: one `InputFormat` for source, target and later data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ PIXELS = {
     "as-is": ((0.0,), (1.0,)),
 }
 SMALL = 64
-"""Side up to which images are like digits: looked at whole, by a network of their own."""
+"""The largest side of images that are treated like digits: used whole, by a small network trained from scratch."""
 PHOTOGRAPH = 224
-"""Side of images from files that differ in size and are not small, where none is asked for."""
+"""The default side of images from files that differ in size and are not small."""
 Side = Annotated[int, Bounds(at_least=1, at_most=2**14)]
 Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
 
@@ -105,7 +105,7 @@ class InputFormat(Checked):
             raise ArgumentError(f"width: got {self.width}; the columns give {len(self.columns.features)} features.")
 
     def check_complete(self) -> None:
-        """Refuse a format that does not say what shape samples have."""
+        """Refuse a format that does not define the shape of samples."""
         needed = {"image": ("size", "channels"), "features": ("width",)}.get(self.kind, ("sample",))
         for name in needed:
             if getattr(self, name) is None:
@@ -113,7 +113,7 @@ class InputFormat(Checked):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> InputFormat:
-        """The inverse of `asdict`, also after a way through JSON; names of later versions are refused."""
+        """The inverse of `asdict`, also through JSON; names from later versions are refused."""
         return convert(dict(values), cls, "input")
 
     def apply(self, domain: Domain, transform: Transform | None = None) -> Domain:
@@ -146,7 +146,7 @@ class InputFormat(Checked):
         if self.std is None:
             return centred * self.factor
         std = raw.new_tensor(self.std).reshape(shape)
-        # what a feature that is constant on the source does elsewhere, the network has not learned to read
+        # the network has learned nothing about a feature that is constant on the source
         return torch.where(std > 0, centred / std, 0.0) * self.factor
 
     @property
@@ -155,7 +155,7 @@ class InputFormat(Checked):
         return torch.int64 if self.whole else torch.float32
 
     def stack(self, data: Any) -> Any:
-        """`data`, but an array of one sample as a stack of one; what may be one or many is refused."""
+        """`data`, with an array of one sample as a stack of one; ambiguous arrays are refused."""
         if self.kind == "image":
             shape = tuple(data.shape) if isinstance(data, np.ndarray | Tensor) else ()
             if len(shape) == 2 and shape[1] == math.prod(self.shape) > 1:
@@ -192,7 +192,7 @@ class InputFormat(Checked):
 
 
 class FormattedSamples:
-    """Raw samples in an `InputFormat`, made at the batch."""
+    """Raw samples in an `InputFormat`, converted batch by batch."""
 
     def __init__(self, raw: Samples, format: InputFormat, transform: Transform | None = None) -> None:
         self.raw, self.format, self.transform = raw, format, transform
@@ -217,7 +217,7 @@ class FormattedSamples:
 
 
 def scaled(format: InputFormat, source: Domain, standardise: str) -> InputFormat:
-    """`format` with the scaling that these rows of numbers teach."""
+    """`format` with the scaling learned from these rows of numbers."""
     found = learn_scaling(source, standardise)
     if found is not None and not np.isfinite(found.mean).all():  # of samples that are made at the batch
         column = int(np.flatnonzero(~np.isfinite(found.mean))[0])
@@ -245,7 +245,7 @@ def kind_of(domain: Domain) -> str:
 
 
 def parts_of(domain: Domain) -> list[Domain]:
-    """The places whose samples were joined in a domain; otherwise itself alone."""
+    """The parts whose samples were joined in a domain; otherwise itself alone."""
     if not isinstance(domain.samples, JoinedSamples):
         return [domain]
     return [Domain(name, samples) for name, samples in zip(domain.sources, domain.samples.parts, strict=True)]
@@ -282,7 +282,7 @@ def holds_whole(domain: Domain) -> bool:
 
 
 def check_channels(domain: Domain, channels: int) -> None:
-    """Refuse images whose channels cannot become that many."""
+    """Refuse images whose channels cannot be converted to that many."""
     if len(parts := parts_of(domain)) > 1:
         for part in parts:
             check_channels(part, channels)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import few, number_in
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, Label
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
 
@@ -20,8 +20,8 @@ from jumbot.errors import ArgumentError
 def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[str, ...]]:
     """`(labels, classes)`: position of each value in the sorted names; -1 where a value is missing (None, NaN, "").
 
-    Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is a class like any
-    other: to say that a label is missing, leave it empty.
+    Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is an ordinary class;
+    leave missing labels empty.
 
     >>> encode_labels(["dog", "cat", "dog", None])
     (array([ 1,  0,  1, -1]), ('cat', 'dog'))
@@ -59,11 +59,14 @@ def _missing(value: Any) -> bool:
 def _class_name(value: Any, name: str) -> str:
     if isinstance(value, float) and not value.is_integer():
         raise ArgumentError(f"{name}: got {value!r}; labels are names or whole numbers.")
-    return plain_text(value)
+    try:
+        return plain_text(value)
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{name}: got {value!r}, which is not UTF-8; pass labels as text.") from None
 
 
 def plain_text(value: Any) -> str:
-    """The text of a value by which values are compared: 3, 3.0 and "3" are one.
+    """The text by which values are compared: 3, 3.0 and "3" are the same.
 
     >>> plain_text(3.0), plain_text(" red "), plain_text(b"red")
     ('3', 'red', 'red')
@@ -71,6 +74,47 @@ def plain_text(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return value.decode() if isinstance(value, bytes) else str(value).strip()
+
+
+def as_given(labels: Any) -> tuple[str | None, dict[str, Label]]:
+    """The numpy type that predictions shall have, and the labels of classes whose name does not say what was given.
+
+    None where labels are missing, or are no texts, numbers and truth values: then names are all that is known of them.
+
+    >>> as_given(np.array(["1", "2"])), as_given(np.array([1.0, 2.0])), as_given([1, None])
+    (('<U1', {}), ('<f8', {}), (None, {}))
+    >>> as_given(np.array([" <=50K", " >50K"])), as_given(np.array([7, "a"], dtype=object))
+    (('<U6', {'<=50K': ' <=50K', '>50K': ' >50K'}), ('|O', {'7': 7, 'a': 'a'}))
+    """
+    array = np.asarray(labels)
+    if array.dtype.kind in "biufS":
+        return array.dtype.str, {}
+    if array.dtype.kind not in "UOT":
+        return None, {}
+    each = (label.item() if isinstance(label, np.generic) else label for label in array.ravel().tolist())
+    distinct = list({(type(label), str(label)): label for label in each}.values())
+    if array.dtype.kind == "O" and all(isinstance(label, bytes) for label in distinct):
+        return "|S0", {}
+    if not all(isinstance(label, str | int | float) and not _missing(label) for label in distinct):
+        return None, {}
+    own = {plain_text(label): label for label in distinct}
+    if array.dtype.kind == "O":
+        return "|O", own
+    dtype = array.dtype.str if array.dtype.kind == "U" else "<U0"
+    return dtype, {name: label for name, label in own.items() if name != label}
+
+
+def joined_dtype(dtypes: Sequence[str | None]) -> str | None:
+    """That of the labels of several sources; None where they are of different kinds.
+
+    >>> joined_dtype(["<U1", "<U2"]), joined_dtype(["|i1", "<f8"]), joined_dtype(["<i8", "<U1"])
+    ('<U2', '<f8', None)
+    """
+    known = [np.dtype(one) for one in dtypes if one is not None]
+    kinds = {one.kind for one in known}
+    if len(known) < len(dtypes) or not (len(kinds) == 1 or kinds <= {*"iuf"} or kinds <= {*"UO"}):
+        return None
+    return np.result_type(*known).str
 
 
 def _order(text: str) -> tuple[int, int, str]:
@@ -133,7 +177,7 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
 
 
 def shift_of(names: Sequence[str], classes: Sequence[str]) -> str | None:
-    """ "minus 1" or "plus 1" where that makes classes of all names, as where one side counts from 0, the other from 1.
+    """ "minus 1" or "plus 1" if that turns all names into classes, as if one side counts from 0 and the other from 1.
 
     >>> shift_of(["1", "2", "3"], ["0", "1", "2"]), shift_of(["1", "7"], ["0", "1", "2"])
     ('minus 1', None)
@@ -157,8 +201,8 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """What names have in common that differ in capitals, spaces, underscores, signs that cannot be seen, and the way
-    that an accent is stored alone, or are one number, as "1" and "01" are; "-1" and "1" are not.
+    """A name without capitals, spaces, underscores, invisible characters and the way that accents are encoded, to
+    compare names; "1" and "01" are the same number, "-1" and "1" are not.
 
     >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
     (True, True, False)
@@ -172,10 +216,11 @@ def _spelt(name: str) -> str:
 
 
 def check_source(domain: Domain, target_columns: Sequence[str] = ()) -> Domain:
-    """`domain` if it can teach: every row labelled, with two classes at least. Empty classes are left out.
+    """`domain` if it can be a source: every row is labelled, and there are at least two classes. Empty classes are left
+    out.
 
-    A class with a single sample is allowed: the stratified sampler repeats it. Classes that differ in their spelling
-    alone are named in a warning. `target_columns` are the columns of the target: one that it lacks may be the labels.
+    A class with a single sample is allowed: the stratified sampler repeats it. A warning names classes that differ only
+    in spelling. `target_columns` are the columns of the target: one that it lacks may be the labels.
     """
     if domain.labels is None and domain.values is None:
         if domain.roles is not None and domain.roles.features:

@@ -16,11 +16,11 @@ _WHOLE = math.log(5)  # factor from which all columns together are named: the ga
 _APART = 15  # times the spread: what medians are apart by where zero is another one
 _ELSEWHERE = 2.0  # times the spread, where it is a zero that is known
 _DEVIATIONS = 1.0  # by which a narrow column has left its place
-_OUTLYING = 3.0  # deviations of the other columns' factors: where all drift, none is odd
+_OUTLYING = 3.0  # deviations of the other columns' factors: if all drift, none stands out
 _LEAST = 0.1  # deviation of the other columns' factors (of their logarithms), at least
-_MANY = 8  # columns that tell what is typical
+_MANY = 8  # columns that define what is typical
 _ALIKE = 0.5  # of the logarithm of the factor: what quantiles of a wide column may disagree by
-_SHAPE = 0.7  # by which the logarithm of the spread of logarithms may differ: another shape is no unit
+_SHAPE = 0.7  # by which the logarithm of the spread of logarithms may differ: units do not change the shape
 _NOISE = 0.25  # by which it differs between samples of some hundred
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _OF_DEVIATIONS = (0.3, 0.5, 0.7, 0.85, 0.95)
@@ -30,9 +30,9 @@ ASKED = "does it use other units than the source?"
 """In every sentence on units."""
 _SHOWN = 5  # columns that are named one by one
 _GROUPS = 5  # of numbers to predict, in the place of classes
-_OF_CLASS = 5  # numbers of a class, below which it cannot stand for more of its kind
-_TOO_FEW = 4  # columns, up to which the one in question must help to tell the proportions
-_OTHERS = 64  # columns that tell the proportions of the classes
+_OF_CLASS = 5  # numbers of a class, below which it cannot represent more of its kind
+_TOO_FEW = 4  # columns, up to which the one in question is also used to find the proportions
+_OTHERS = 64  # columns used to find the class proportions
 _DRAWN = 2000  # numbers that a source with other proportions has
 _KNOWN = {
     1.609: "kilometres for miles",
@@ -73,9 +73,9 @@ class _Found:
     """Of the spreads of logarithms, of a column of one sign."""
 
     def stands_out(self, typical: float, deviation: float) -> bool:
-        """Whether it is a unit's, where the other columns have this factor."""
+        """Whether the factor indicates a unit, given that of the other columns."""
         sure, own = abs(self.factor) - 2 * self.noise, abs(self.factor - typical)
-        shape = min(max(_NOISE, abs(self.factor) / 2), _SHAPE)  # what is moved by a number has another one, too
+        shape = min(max(_NOISE, abs(self.factor) / 2), _SHAPE)  # a column that is moved by a number also has a factor
         if own < max(_NARROW, _OUTLYING * max(deviation, _LEAST)) or abs(self.shape) > shape:
             return False
         alike = sure >= _PLAIN and self.disagreement <= _ALIKE * abs(self.factor)
@@ -87,15 +87,14 @@ def other_units(
 ) -> list[str]:
     """Sentences on the columns of `(n, d)` numbers that seem to be in other units; NaN is a missing number.
 
-    `labels` are those of the source: a column that other proportions of the classes would move as far is in no other
-    unit.
+    `labels` are those of the source: a column that different class proportions would move as far is not reported.
 
-    A column of one sign is compared by its logarithms: in other units they are moved as a whole.  One that is narrow,
-    beside the move, is named from a factor of 1.4 on, a wide one from 1.5 on and where all quantiles are moved alike;
-    a column of both signs likewise by the distances from its median.  Columns are compared with each other too: where
-    all sensors drift by a factor of 2 to 4, none of them is odd.  Two zeros, of kelvins and of degrees, are told by
-    medians that are far apart beside the spread.  Not seen: fewer than 20 numbers, factors below 1.4, wide columns
-    that have changed their shape too, codes and counts that keep to the source's numbers.
+    A column of one sign is compared by its logarithms, which another unit shifts as a whole.  One that is narrow
+    compared with the shift is reported from a factor of 1.4, a wide one from 1.5 and if all quantiles are shifted
+    equally; a column of both signs likewise, by the distances from its median.  Columns are also compared with each
+    other: if all sensors drift by a factor of 2 to 4, none stands out.  Different zeros, of kelvins and of degrees, are
+    recognised by medians that are far apart compared with the spread.  Not seen: fewer than 20 numbers, factors below
+    1.4, wide columns that have changed their shape too, codes and counts that keep to the source's numbers.
 
     >>> rows = np.random.default_rng(0).normal(70, 10, size=(100, 2))
     >>> other_units(rows, rows * [1, 2.2046], ["height", "weight"])[0][:68]
@@ -134,11 +133,11 @@ def other_units(
 def _explained_by_proportions(
     source: np.ndarray, target: np.ndarray, labels: np.ndarray, place: int, factor: float
 ) -> bool:
-    """Whether a column has moved as it would where the classes have the proportions that the other columns suggest.
+    """Whether a column has moved as the class proportions that the other columns suggest would move it.
 
-    Of four columns or fewer it is one of those that suggest them, and may be like one class alone.  Numbers to predict
-    are taken in five groups.  The proportions are those of least squares between the distribution functions of these
-    columns, at 9 quantiles each.
+    If there are at most four columns, it is also used to find the proportions, and may be like a single class.  Numbers
+    to predict are taken in five groups.  The proportions are those of least squares between the distribution functions
+    of these columns, at 9 quantiles each.
     """
     if labels.dtype.kind == "f":
         labels = np.searchsorted(np.quantile(labels, np.arange(1, _GROUPS) / _GROUPS), labels)
@@ -182,7 +181,7 @@ def _means_apart(here: np.ndarray, there: np.ndarray) -> float:
 
 
 def _compare(here: np.ndarray, there: np.ndarray) -> _Found | None:
-    """None where nothing can be said."""
+    """None if they cannot be compared."""
     if min(len(here), len(there)) < _FEWEST:
         return None
     values = np.unique(here)
@@ -220,7 +219,7 @@ def _deviation(values: np.ndarray) -> float:
 
 
 def _other_zero(here: np.ndarray, there: np.ndarray) -> tuple[str, float] | None:
-    """Where zero seems to be another one, and how far the spreads are from that (a logarithm)."""
+    """The zero that the target seems to use, and how far the spreads are from that (a logarithm)."""
     if min(len(here), len(there)) < _FEWEST:
         return None
     middle, other = (float(np.median(x)) for x in (here, there))
@@ -255,7 +254,7 @@ def _times(factor: float) -> str:
 
 
 def _known(factor: float) -> str:
-    """What the factor may be."""
+    """What the factor may mean."""
     size = math.exp(abs(factor))
     known, words = min(_KNOWN.items(), key=lambda item: abs(math.log(item[0] / size)))
     return f" {known:g} is {words}." if abs(math.log(known / size)) < 0.1 else ""

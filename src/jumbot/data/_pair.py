@@ -1,16 +1,26 @@
-"""Two domains as input of one network: `prepare` finds the `InputFormat` that fits both."""
+"""Two domains as input of one network: `prepare` finds the `InputFormat` of both.
+
+If the two do not fit, all problems are reported at once: each is found, put right by its remedy, and the next one
+looked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from jumbot._base.options import check_word
+from jumbot._settings.reading import Reading
 from jumbot.data._column_kinds import too_fine
 from jumbot.data._domain import MOST_CHANNELS, ArraySamples, Domain, Samples
 from jumbot.data._fitting import find_columns, warn_of_digits
+from jumbot.data._frames import is_frame
 from jumbot.data._inputs import (
     PHOTOGRAPH,
     PIXELS,
@@ -27,9 +37,11 @@ from jumbot.data._inputs import (
     scaled,
 )
 from jumbot.data._labels import check_source, match_classes
-from jumbot.data._remarks import few_of_each
+from jumbot.data._remarks import few_of_each, joined, one_error, problems_in
 from jumbot.data._scaling import STANDARDISE
 from jumbot.data._screening import screen, screen_source
+from jumbot.data._sources import Given, read_data
+from jumbot.data._tablefiles import FORMATS, ending, tables_cached
 from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
@@ -66,11 +78,12 @@ def prepare(
     standardise : {"auto", "source", "none"}, default "auto"
         How features are scaled, learned on the source; signals channel by channel.
     columns : {"same", "shared"}, default "same"
-        Columns of tables are matched by name and must be the same, in any order; "shared" takes those of both domains.
+        Columns of tables are matched by name and must be the same, in any order; "shared" uses those that both domains
+        have.
     dates, text : sequence of str, optional
         Columns whose dates or free text become numbers; an empty list means all such columns.
     transform : callable, optional
-        What is cut from images, for training and for prediction.
+        The crops of images, for training and for prediction.
 
     Returns
     -------
@@ -190,3 +203,101 @@ def _image_format(
     if len(size) != 2 or min(size) < 1:
         raise ArgumentError(f"size: got {size}; pass one side or (height, width), in pixels.")
     return InputFormat("image", size=(int(size[0]), int(size[1])), channels=channels, pixels=pixels)  # type: ignore[arg-type]
+
+
+_MOST = 50  # remedies tried one after another
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What `prepare` is asked to do with columns."""
+
+    columns: str = "same"
+    dates: Sequence[str] | None = None
+    text: Sequence[str] | None = None
+
+    @classmethod
+    def of(cls, inputs: Any) -> Encoding:
+        """The part of the options of inputs."""
+        return cls(inputs.columns, inputs.dates, inputs.text)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The data of a call and how they are read."""
+
+    given: Given
+    reading: Reading
+    encoding: Encoding
+
+    def problem(self) -> ArgumentError | None:
+        """The first problem in reading and preparing the data."""
+        try:
+            read, how = read_data(self.given, self.reading), self.encoding
+            source, _, form = prepare(read.source, read.target, columns=how.columns, dates=how.dates, text=how.text)
+            for part in (read.evaluate_on, read.labelled_target):
+                if part is not None:
+                    form.apply(match_classes(part, source.classes))
+        except ArgumentError as error:
+            return error
+        return None
+
+    def repaired(self, remedy: dict[str, Any]) -> Attempt:
+        """With the options of a remedy."""
+        own = {field.name for field in fields(Reading)}
+        how = {name: getattr(self.reading, name) for name in own & {*remedy}}
+        what = {name: getattr(self.encoding, name) or () for name in {*remedy} - own}
+        read, encoded = ({n: v for n, v in joined(old, {n: remedy[n] for n in old}).items()} for old in (how, what))
+        return replace(self, reading=replace(self.reading, **read), encoding=replace(self.encoding, **encoded))
+
+
+@contextmanager
+def collecting_problems(given: Given, reading: Reading, encoding: Encoding) -> Iterator[None]:
+    """If a problem with tables occurs in this block, list all problems, and the options that solve them."""
+    try:
+        yield
+    except ArgumentError as error:
+        found = _every_problem(error, Attempt(given, reading, encoding))
+        if found is error:
+            raise
+        raise found from None
+
+
+def _every_problem(met: ArgumentError, attempt: Attempt) -> ArgumentError:
+    """The error to raise instead of `met`; `met` itself for other data, or if reading the tables finds no problem."""
+    if not any(map(_is_table, _flat(attempt.given.source))):
+        return met
+    problems: list[str] = []
+    remedy: dict[str, Any] = {}
+    solved = False
+    with tables_cached(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(_MOST):
+            error = attempt.problem()
+            if error is None:
+                solved = True
+                break
+            problems = list(dict.fromkeys([*problems, *problems_in(error)]))
+            more = dict(error.remedy)
+            if "id" in more and attempt.reading.id is not None:
+                more["drop"] = (*more.get("drop", ()), more.pop("id"))
+            repaired = attempt.repaired(more)
+            if (repaired.reading, repaired.encoding) == (attempt.reading, attempt.encoding):
+                break
+            attempt, remedy = repaired, joined(remedy, more)
+    if not problems:
+        return met
+    name = problems[0].partition(":")[0]
+    return one_error(name, problems, remedy, solved)
+
+
+def _flat(source: Any) -> list[Any]:
+    return source if isinstance(source, list) else [source]
+
+
+def _is_table(data: Any) -> bool:
+    data = data[0] if isinstance(data, tuple) and data else data
+    if isinstance(data, str | Path):
+        path = str(data) if Path(data).exists() else str(data).rpartition(":")[0] or str(data)
+        return ending(path) in FORMATS
+    return is_frame(data)

@@ -17,7 +17,7 @@ from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain, JoinedSamples, Samples
 from jumbot.data._frames import Table, pandas
 from jumbot.data._inputs import PLURAL, kind_of
-from jumbot.data._labels import encode_labels, match_classes, shift_of
+from jumbot.data._labels import encode_labels, joined_dtype, match_classes, shift_of
 from jumbot.data._remarks import remark
 from jumbot.data._roles import ALL_DOMAINS, Known, check_columns, check_kind
 from jumbot.data._tables import TableSamples, read_file
@@ -25,7 +25,7 @@ from jumbot.errors import ArgumentError
 
 
 def join_domains(parts: Sequence[Domain]) -> Domain:
-    """One domain of several labelled ones; their classes are matched by name, and all of them are classes of it.
+    """One domain made of several labelled ones; classes are matched by name, and all of them are kept.
 
     >>> from jumbot.data import as_domain
     >>> cats, dogs = as_domain(([[0.0]], ["cat"]), name="a"), as_domain(([[1.0], [2.0]], ["dog", "cat"]), name="b")
@@ -65,12 +65,13 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         _origins(parts),
         names,
         _values(parts),
-        parts[0].label_dtype if len({part.label_dtype for part in parts}) == 1 else None,
+        joined_dtype([part.label_dtype for part in parts]),
+        {name: label for part in reversed(parts) for name, label in part.given_labels.items()},
     )
 
 
 def _check_common(parts: Sequence[Domain]) -> None:
-    """Warn of a source whose classes no other has, or has shifted by one: they may be the same under other names."""
+    """Warn of a source whose classes no other source has, or has with numbers shifted by one: the names may differ."""
     first = parts[0]
     for part in parts[1:]:
         if len(part.classes) == len(first.classes) > 1 and (how := shift_of(part.classes, first.classes)):
@@ -91,7 +92,7 @@ def _check_common(parts: Sequence[Domain]) -> None:
 
 
 def _origins(parts: Sequence[Domain]) -> np.ndarray:
-    """Which source each sample is from; a part may be made of several."""
+    """The source of each sample; a part may itself have several."""
     found, first = [], 0
     for part in parts:
         found.append(first + (np.zeros(len(part), np.int64) if part.origins is None else part.origins))
@@ -184,7 +185,7 @@ def takes_root(data: Any) -> bool:
 
 
 def _all_folders(place: Path, reading: Reading) -> Domain:
-    """Every folder in `place` as a source of its own; their names stand before those of the files."""
+    """Every folder in `place` as a separate source; its name is the prefix of those of the files."""
     names = sorted(f.name for f in place.iterdir() if f.is_dir() and not f.name.startswith((".", "__MACOSX")))
     if len(names) < 2:
         raise ArgumentError(f"{place}: domain: got 'all', but it contains {len(names)} folders of domains.")

@@ -1,9 +1,9 @@
 """Image files read ahead of their use by other processes.
 
 Decoding releases Python's lock, but opening, converting and cropping hold it, as does a training step: in one process
-the two wait for each other.  The processes are joblib's (loky): they start from nothing, so they neither import the
-user's script again, which spawned ones do, nor copy a process with running threads, which forked ones do, and results
-come through pipes, which need no shared memory; containers have little of it.
+the two wait for each other.  The processes are joblib's (loky): they start as new processes that neither import the
+user's script again, as spawned ones do, nor copy a process with running threads, as forked ones do, and results come
+through pipes, which need no shared memory, of which containers have little.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jumbot.data._inputs import FormattedSamples
 from jumbot.errors import JumbotError, need
 
 MOST = 4  # processes, where the number is left to us
-_WORTH = 2000  # images: fewer are read by the time that the processes have started
+_WORTH = 2000  # images: fewer would be read before the processes have started
 
 Wait = Callable[[], Tensor]
 Submit = Callable[[str, np.ndarray, tuple[int, ...] | None], Wait]
@@ -45,7 +45,8 @@ def in_files(samples: Samples) -> bool:
 
 
 def count_workers(asked: int | None, samples: Mapping[str, Samples], images: int) -> int:
-    """How many processes to read these samples with, `images` of them in all: as asked, else what is worth it.
+    """The number of processes to read these samples, with `images` in total: as requested, or as many as are
+    worthwhile.
 
     The half of the cores that this process may use, less one, and at most four: the rest computes.  None for data in
     memory, for few images, and in a process that is itself a worker.
@@ -63,9 +64,9 @@ def count_workers(asked: int | None, samples: Mapping[str, Samples], images: int
 
 @contextmanager
 def readers(samples: Mapping[str, Samples], workers: int) -> Iterator[Submit]:
-    """Processes that read batches of `samples`, started at the first request and gone at the end of the block.
+    """Processes that read batches of `samples`, started at the first request and stopped at the end of the block.
 
-    What is in memory is not sent to them, but read here.
+    Samples in memory are read here, not sent to them.
     """
     loky = need("joblib.externals.loky", "workers above 0", "adapt")
     there = {name: one for name, one in samples.items() if in_files(one)}
@@ -91,7 +92,7 @@ def readers(samples: Mapping[str, Samples], workers: int) -> Iterator[Submit]:
 
 @contextmanager
 def _lost_worker_named(workers: int) -> Iterator[None]:
-    """A process that has been lost, which is noticed by the next request or by the wait for its answer."""
+    """Raise a clear error for a lost process, which the next request or the wait for its answer notices."""
     try:
         yield
     except BrokenProcessPool as error:
@@ -103,7 +104,7 @@ def _lost_worker_named(workers: int) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """What starts in this block never hears of Ctrl-C: this process decides what it means."""
+    """Processes started in this block ignore Ctrl-C, which this process handles."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -115,7 +116,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 _samples: dict[str, Samples] = {}
-"""In a worker: what it reads from."""
+"""In a worker: the samples that it reads from."""
 
 
 def _prepare(samples: dict[str, Samples], parent: int) -> None:
@@ -126,7 +127,7 @@ def _prepare(samples: dict[str, Samples], parent: int) -> None:
 
 
 def _follow(parent: int) -> None:
-    """End when the process that wants the images has been killed."""
+    """Exit if the process that requests the images has been killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

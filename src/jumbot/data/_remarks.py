@@ -1,5 +1,5 @@
-"""What is said about the data: remarks, warned of at once and kept for the report, the model card and `results.json`;
-and all that is in the way of reading them, in one error, with the options that would do.
+"""Remarks about the data, given as warnings and kept for the report, the model card and `results.json`; and all
+problems in reading them, in one error, with the options that solve them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def remark(text: str, stacklevel: int = 2) -> None:
 
 @contextmanager
 def noting() -> Iterator[list[str]]:
-    """The remarks that are made in this block, each once.
+    """Collect the remarks made in this block, each once.
 
     >>> with noting() as noted, warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
@@ -82,13 +82,13 @@ _ORDER = ("label", "task", "domain", "columns", "id", "dates", "text", "drop")
 
 
 def problems_in(error: ArgumentError) -> list[str]:
-    """What an error says, one by one."""
+    """The problems listed in an error."""
     listed: list[str] = getattr(error, "problems", [])
     return listed or [str(error)]
 
 
 def one_error(name: str, problems: Sequence[str], remedy: Mapping[str, Any], solved: bool = True) -> ArgumentError:
-    """An error that lists `problems`; `solved` says that nothing else is in the way with the options of `remedy`.
+    """An error that lists `problems`; `solved` means that the options of `remedy` solve all of them.
 
     >>> remedy = {"drop": ("notes",), "dates": ("born",)}
     >>> print(one_error("pets", ["'born' contains dates.", "'notes' is empty."], remedy))
@@ -111,7 +111,7 @@ def one_error(name: str, problems: Sequence[str], remedy: Mapping[str, Any], sol
 
 
 def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Both remedies: several columns are put together, of one value the later is taken.
+    """Both remedies: lists of columns are joined, of single values the later is used.
 
     >>> joined({"drop": ("a",), "label": "x"}, {"drop": ("b", "a"), "label": "y"})
     {'drop': ('a', 'b'), 'label': 'y'}

@@ -21,7 +21,7 @@ NO_DOMAINS, ALL_DOMAINS = "none", "all"
 
 
 class Known(Protocol):
-    """What a table that was read before says about one that goes with it."""
+    """The roles of an earlier table, for one that goes with it."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class Roles:
 def find_roles(
     columns: Sequence[str], whose: str, reading: Reading, like: Known | None = None, labelled: bool = False
 ) -> Roles:
-    """The roles of `columns`; without `like` what is asked for must be there, with it it may lack.
+    """The roles of `columns`; without `like`, requested columns must exist; with it, they may be missing.
 
     `labelled` says that the labels come from elsewhere, so that no column is used for them.
     """
@@ -121,7 +121,7 @@ def label_columns(label: str | None, columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _take_label(asked: str | None, known: str | None, rest: list[str], free: list[str], whose: str) -> str | None:
-    """The label, asked for, known or guessed, with its columns taken out of the others; None where there is none."""
+    """The label, requested, known or guessed, whose columns are removed from the others; None if there is none."""
     if asked is None and any(column in rest for column in label_columns(known, rest)):
         asked = known
     wanted = asked if asked is not None else find_one(free, LABELS, whose)
@@ -148,7 +148,7 @@ def find_one(columns: Sequence[str], names: tuple[str, ...], whose: str) -> str 
 
 
 def check_columns(name: str, reading: Reading, like: Known | None) -> None:
-    """Refuse names of columns for a source that has none; what goes with a source may lack them."""
+    """Refuse names of columns for a source that has none; data that go with a source may lack them."""
     for what, asked in (("label", reading.label), ("id", reading.id), ("domain_column", reading.domain_column)):
         if asked is not None and like is None:
             raise ArgumentError(f"{name}: {what}: got {asked!r}, but the data have no column names.")
@@ -157,7 +157,7 @@ def check_columns(name: str, reading: Reading, like: Known | None) -> None:
 
 
 def check_kind(name: str, reading: Reading) -> None:
-    """Refuse a kind of tensors for data that are no arrays."""
+    """Refuse a kind of tensors for data that are not arrays."""
     if reading.kind is not None:
         raise ArgumentError(f"{name}: kind: got {reading.kind!r}, which is for arrays and Datasets of tensors.")
 
@@ -178,9 +178,9 @@ def origins_of(domains: np.ndarray, whose: str) -> tuple[np.ndarray | None, tupl
 def rows_of(
     domains: np.ndarray, whose: str, domain: str | None, remedy: Mapping[str, Any] | None = None
 ) -> np.ndarray | None:
-    """The rows of `domain`; None for all of them, where these were asked for or there is one domain only.
+    """The rows of `domain`; None for all of them, if these were requested or there is only one domain.
 
-    `remedy` is what would do where there are several.
+    `remedy` is the option to pass if there are several.
     """
     if domain == ALL_DOMAINS:
         return None
@@ -193,7 +193,7 @@ def rows_of(
             one = f"{file.name}:{present[0]}" if file.suffix else f"the rows whose domain is {present[0]!r}"
             raise ArgumentError(
                 f"{whose}: contains {which}; choose one, e.g. {one}, or pass domain={ALL_DOMAINS!r} if each is a "
-                f"source of its own, or domain={NO_DOMAINS!r} if it is a column like others.",
+                f"separate source, or domain={NO_DOMAINS!r} if it is a column like others.",
                 remedy=remedy,
             )
         return None

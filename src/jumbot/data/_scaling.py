@@ -15,8 +15,8 @@ STANDARDISE = ("auto", "source", "none")
 _CHUNK = 4096  # rows looked at together
 _NUMBERS = 2**24  # and numbers: wide rows that are stored sparse do not fit in memory all at once
 _FEW, _AT_MOST, _MOST = 0.1, 20, 0.8  # a tenth of the columns, 20 at most, that carry four fifths of the distances
-_ALIKE = 0.01  # deviations of columns that were standardised before, float32 and another estimate of them included
-_TAILS = 6.0  # the kurtosis above which the tails of a column tell its scale
+_ALIKE = 0.01  # deviations of standardised columns, with room for float32 and another estimator
+_TAILS = 6.0  # the kurtosis above which the tails of a column determine its scale
 _DEVIATION = 10.0  # of 2,048 columns together: see `one_scale`
 
 
@@ -25,21 +25,21 @@ class Scaling(NamedTuple):
 
     mean: tuple[float, ...]
     std: tuple[float, ...] | None
-    """None: the columns keep their relation to each other."""
+    """None: the columns keep their relative scale."""
     scale: float
 
 
 def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Scaling | None:
-    """The scaling of a source of rows, a domain or an array; None where nothing shall be changed.
+    """The scaling of a source of rows, a domain or an array; None if nothing must be changed.
 
     "source" brings each column to mean 0 and deviation 1, "auto" does so only where a few columns carry most of the
-    squared distances (other units) or if the user has done it before, so that a scaler in front gives what "source"
-    gives.  Both then multiply by one number, so that the units of the whole play no part.
+    squared distances (other units) or if the user has done it before, so that a scaler in front has the same effect as
+    "source".  Both then multiply by one number, so that common units do not matter.
 
-    A column whose values are mostly alike and sometimes far off, such as a feature that few rows use, has a deviation
-    that says nothing of those that are far off: divided by it, a rare 1 among zeros becomes 10 or 30.  So a column of
-    kurtosis k above 6 (a normal one has 3) is divided by std sqrt(k / 6), which grows with its tails, and counts for
-    less than the others.  Constant columns are left out.
+    A column whose values are mostly equal and sometimes far off, such as a feature that few rows use, has a deviation
+    much smaller than the values that are far off: divided by it, a rare 1 among zeros becomes 10 or 30.  So a column of
+    kurtosis k above 6 (a normal one has 3) is divided by std sqrt(k / 6), which grows with its tails, and has less
+    weight than the others.  Constant columns are left out.
 
     >>> from jumbot.data._domain import ArraySamples
     >>> rows = np.array([[0.0, 0.0], [1.0, 90000.0], [0.0, 90000.0], [1.0, 0.0]])
@@ -64,7 +64,7 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
 
 
 def few_dominate(variance: np.ndarray) -> bool:
-    """Whether a few columns carry most of the squared distances, as where one is in another unit.
+    """Whether a few columns account for most of the squared distances, for example because of their units.
 
     >>> few_dominate(np.ones(5)), few_dominate(np.array([1.0, 1.0, 1e6]))
     (False, True)
@@ -75,7 +75,7 @@ def few_dominate(variance: np.ndarray) -> bool:
 
 
 def all_alike(std: np.ndarray) -> bool:
-    """Whether all columns but constant ones have the same deviation, as after a `StandardScaler`.
+    """Whether all columns except constant ones have the same deviation, as after a `StandardScaler`.
 
     >>> all_alike(np.array([1.0, 0.0, 1.001])), all_alike(np.array([1.0, 1.2])), all_alike(np.array([1.0]))
     (True, False, False)
@@ -88,8 +88,8 @@ def one_scale(std: np.ndarray) -> float:
     """The number that brings rows with these deviations to the scale on which the recipes train.
 
     A Xavier-normal layer from d columns to 256 multiplies squared distances by 512 / (d + 256).  So rows of d columns
-    get a total deviation of 10 sqrt((d + 256) / 2304): embeddings then begin with the same size whatever d is, and
-    ResNet's 2,048 features with a deviation of 10, where source-only does best.
+    get a total deviation of 10 sqrt((d + 256) / 2304): embeddings then start with the same size for every d, and
+    ResNet's 2,048 features with a deviation of 10, at which source-only is best.
     """
     total = math.sqrt(float((std**2).sum()))
     return total_deviation(len(std)) / total if total > 0 else 1.0
@@ -112,7 +112,7 @@ _ROWS = 4096
 
 
 def outsize(domain: Domain) -> str | None:
-    """A sentence on the feature whose numbers dwarf the others, if there is one.
+    """A sentence on a feature whose numbers are much larger than the others, if there is one.
 
     >>> from jumbot.data import as_domain
     >>> outsize(as_domain([[1.0, 30_000.0], [2.0, 80_000.0]]))

@@ -24,8 +24,9 @@ _MISSING, _MORE = 0.5, 0.3  # share of a column that is missing, and how much mo
 
 
 def screen(source: Domain, target: Domain, names: Sequence[str] | None = None, filled: bool = True) -> None:
-    """Remarks on the columns of the raw features of two domains; `names` are theirs where they are arrays, and `filled`
-    says that what is missing is filled as a model does it."""
+    """Remarks on the columns of the raw features of two domains; `names` are their names if they are arrays, and
+    `filled` means that missing numbers are filled, as in a model.
+    """
     here, there = _columns(source, names), _columns(target, names)
     if not all(name in there for name in here):
         there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
@@ -110,13 +111,13 @@ def _code(values: np.ndarray) -> str | None:
         here = numbers == code
         others = numbers[~here]
         count = int(here.sum())
-        enough = max(_FEW, _RARE * len(numbers)) <= count <= len(others)  # of which most are a number like others
+        enough = max(_FEW, _RARE * len(numbers)) <= count <= len(others)  # of which most are ordinary numbers
         if not enough or len(others) < _FEWEST or len(np.unique(others)) < 3:
             continue
         low, high = float(others.min()), float(others.max())
         spread = float(np.subtract(*np.quantile(others, (0.75, 0.25))))
         beyond = low - code if code < low else code - high if code > high else 0.0
-        far = max(spread, (0.2 if code == 0 else 0.5) * (high - low))  # 0 is a number like others next to 1, 2, 3
+        far = max(spread, (0.2 if code == 0 else 0.5) * (high - low))  # 0 is an ordinary number next to 1, 2, 3
         negative = code < -1 and low >= 0 and beyond > min(spread, 5.0)
         if negative or beyond > far:
             return (
@@ -133,7 +134,7 @@ def _missing(here: Any, there: Any, filled: bool) -> str | None:
     share = float(lacking.mean())
     numeric = _is_numeric(here)
     stands = "replaced by the source's median" if numeric else "treated as none of the source's categories"
-    if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # that is said elsewhere
+    if share >= _MISSING and share >= before + _MORE and not (numeric and share == 1):  # reported elsewhere
         means = f" and {stands} there; leave it out if it carries no information" if filled else ""
         return f"is missing in {lacking.sum()} of {len(there)} rows ({100 * before:.0f} % in the source){means}"
     if numeric and _is_numeric(there) and share < 1 and before < 1 and len(there) >= _FEWEST:

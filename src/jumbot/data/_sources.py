@@ -1,4 +1,4 @@
-"""`as_domain`: whatever a user has, as a Domain of raw samples; `read_domains`: a source and what goes with it."""
+"""`as_domain`: any kind of data as a Domain of raw samples; `read_domains`: a source and the data that go with it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from scipy.sparse import issparse
 from torch.utils.data import Dataset
 
 from jumbot._settings.reading import Corrupt, Reading, TaskName, make_reading
-from jumbot.data._arrays import as_numbers, from_arrays, with_labels
+from jumbot.data._arrays import SparseSamples, as_numbers, from_arrays, with_labels
 from jumbot.data._column_kinds import few
-from jumbot.data._datasets import is_stream, read_stream, refuse_source
+from jumbot.data._datasets import from_huggingface, is_huggingface, is_stream, read_stream, refuse_source
 from jumbot.data._domain import Domain
 from jumbot.data._frames import as_table, is_frame
-from jumbot.data._huggingface import from_huggingface, is_huggingface
 from jumbot.data._images import is_picture
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
 from jumbot.data._readers import in_files
 from jumbot.data._roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
-from jumbot.data._sparse import SparseSamples
 from jumbot.data._tables import from_table
 from jumbot.errors import ArgumentError
 
@@ -75,7 +73,7 @@ def as_domain(
     drop : str or sequence of str
         Columns to leave out.
     domain : str, optional
-        The domain of the data to use; "all" takes all of them, each as a source of its own.
+        The domain of the data to use; "all" takes all of them, each as a separate source.
     domain_column : str, optional
         Column of the domains; by default `domain`.
     corrupt : {"refuse", "skip"}, default "refuse"
@@ -161,7 +159,7 @@ def read_domains(
 
 
 class Given(NamedTuple):
-    """The data of a call, as the caller has them."""
+    """The data of a call, as given."""
 
     source: Any
     target: Any
@@ -203,7 +201,7 @@ def _read_labelled(data: Any, source: Domain, reading: Reading) -> Domain:
 
 
 def check_used(reading: Reading, given: Sequence[Any], domains: Sequence[Domain | None]) -> None:
-    """Refuse options on files where none of the data that were `given`, and read as `domains`, are of such files."""
+    """Refuse options about files if none of the data, `given` and read as `domains`, come from such files."""
     if reading.corrupt != "refuse" and not any(in_files(domain.samples) for domain in domains if domain is not None):
         raise ArgumentError("corrupt has no effect without image files.")
     if reading.root is not None and not any(map(takes_root, given)):
@@ -249,7 +247,7 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
 
 
 def _as_asked(domain: Domain, reading: Reading) -> Domain:
-    """Labels of the kind that was asked for: names of folders may be numbers to predict."""
+    """Labels of the requested kind: names of folders may be numbers to predict."""
     if reading.task == "classification" and domain.values is not None:
         raise ArgumentError(f"{domain.name}: contains numbers to predict; they are not classes; see task='regression'.")
     return as_numbers(domain) if reading.task == "regression" else domain

@@ -32,7 +32,7 @@ FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
 
 
 def ending(path: str | Path) -> str:
-    """The ending that says what a file is, ".csv.gz" whole."""
+    """The ending that gives the format, with ".csv.gz" as one."""
     parts = [suffix.lower() for suffix in Path(path).suffixes]
     return "".join(parts[-2:]) if parts[-1:] == [".gz"] else "".join(parts[-1:])
 
@@ -93,7 +93,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _parsed(path: Path, parse: Callable[..., Any], **options: Any) -> Any:
-    """What another package makes of a file; any exception on a damaged file becomes an error about the file."""
+    """A file read by another package; any exception becomes an error about the file."""
     try:
         return parse(path, **options)
     except (ImportError, OSError):
@@ -107,7 +107,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_markup(path: Path) -> None:
-    """Refuse a workbook that defines entities: no program writes them, and ten lines of them fill any memory.
+    """Refuse a workbook that defines entities: no program writes them, and ten lines of them can fill any memory.
 
     Cells with an error such as #DIV/0!, which are read as missing, are remarked on.
     """
@@ -186,8 +186,8 @@ def label_values(table: Table, column: str, task: TaskName | None) -> np.ndarray
     """The labels in a column as numpy has them, None where one is missing.
 
     In a text file `1`, `01` and `2` are three classes, as they are where a column is declared to be text: labels that
-    are whole numbers are read as such only where no two of them become one and no zero or digit is lost.  Numbers to
-    predict are numbers however they are written.
+    are whole numbers are read as such only if no two become equal and no zero or digit is lost.  Numbers to predict are
+    always read as numbers.
     """
     values = table.frame[column]
     if isinstance(values.dtype, pandas().StringDtype):  # an object for each text, not for each row
@@ -204,7 +204,7 @@ def label_values(table: Table, column: str, task: TaskName | None) -> np.ndarray
 
 
 def _texts_that_say_more(numbers: np.ndarray, table: Table, column: str) -> np.ndarray | None:
-    """The labels as they are written, if something is lost where they are read as numbers."""
+    """The labels as written, if reading them as numbers would lose something."""
     if numbers.dtype.kind == "f" and (np.nan_to_num(numbers, posinf=0.5, neginf=0.5) % 1 != 0).any():
         return None  # fractions: numbers to predict
     assert table.texts is not None
@@ -227,7 +227,7 @@ def _loses(text: str, number: float) -> bool:
 
 
 def with_codes(table: Table, columns: tuple[str, ...]) -> Table:
-    """`table` with codes such as 007 as they are written, where they are among these `columns`."""
+    """`table` with codes such as 007 as written, in these `columns`."""
     codes = {column: table.as_written(column) for column in columns if column in table.codes}
     codes = {column: written.where(table.frame[column].notna(), None) for column, written in codes.items()}
     return replace(table, frame=table.frame.assign(**codes)) if codes else table

@@ -14,7 +14,7 @@ from torch import Tensor
 from jumbot._base.files import check_regular, read_arrays
 from jumbot._settings.reading import Reading, make_reading
 from jumbot.data import _tablefiles as tablefiles
-from jumbot.data._arrays import from_arrays, with_labels
+from jumbot.data._arrays import from_arrays, is_sparse, read_sparse, with_labels
 from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of, plain_columns
 from jumbot.data._domain import Domain
 from jumbot.data._fitting import names_rows
@@ -37,7 +37,6 @@ from jumbot.data._roles import (
     origins_of,
     rows_of,
 )
-from jumbot.data._sparse import is_sparse, read_sparse
 from jumbot.data._tablefiles import label_values, read_table, with_codes
 from jumbot.errors import ArgumentError
 
@@ -45,7 +44,7 @@ FORMATS = (".npy", ".npz", *tablefiles.FORMATS)
 
 
 class TableSamples:
-    """Rows of a table, its features as they were read; `prepare` fills what is missing and encodes categories."""
+    """Rows of a table, its features as read; `prepare` fills missing numbers and encodes categories."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -61,7 +60,7 @@ class TableSamples:
         return TableSamples(self.table.rows(indices))
 
     def batch(self, indices: np.ndarray, rng: np.random.Generator | None = None) -> Tensor:
-        """For tables of numbers; NaN where one is missing."""
+        """For tables of numbers; missing ones are NaN."""
         rows = self.table.frame.iloc[np.asarray(indices)]
         plain = plain_columns(rows)
         if len(plain) == rows.shape[1]:
@@ -165,7 +164,7 @@ def from_table(
     samples = TableSamples(replace(features, frame=features.frame[list(roles.features)], texts=None))
     ids = None if roles.id is None else _names_of_rows(table, roles.id)
     if ids is None and table.file is None and frame.index.tolist() != list(range(len(frame))):
-        ids = [str(value) for value in frame.index]  # a frame's own names of its rows
+        ids = [str(value) for value in frame.index]  # the index of a frame
     made = Domain(name, samples, ids=ids, roles=roles)
     if roles.domain is not None and reading.domain == ALL_DOMAINS:
         made = of_all_domains(made, table.as_written(roles.domain).to_numpy(object), whose)
@@ -180,7 +179,8 @@ def from_table(
     by_column = [label_values(table, column, reading.task) for column in columns]
     values = by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
     made = with_labels(made, values, reading.task)
-    return made if table.file is None else replace(made, label_dtype=None)  # a file's numbers are texts as well
+    # numbers in a file are also text
+    return made if table.file is None else replace(made, label_dtype=None, given_labels={})
 
 
 def of_all_domains(domain: Domain, column: np.ndarray, whose: str) -> Domain:
@@ -219,7 +219,7 @@ def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
 def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
     """`(n, d)` numbers and the names of their columns; `.npy` is memory-mapped, of a `.npz` the first array is taken.
 
-    Whatever is wrong (no such file, text, lines of different length, NaN) raises an `ArgumentError` of one line.
+    Any problem (no such file, text, lines of different length, NaN) raises an `ArgumentError` with one line.
     """
     kind = _kind(path)
     names = None
@@ -298,7 +298,7 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     )
     if domains is not None and reading.domain == ALL_DOMAINS:
         made = of_all_domains(made, domains, str(path))
-    return replace(made, roles=replace(roles, features=()))  # the array has columns, but no names of them
+    return replace(made, roles=replace(roles, features=()))  # the array has columns without names
 
 
 def _warn_of_words(table: Table, column: str, whose: str) -> None:
@@ -315,7 +315,7 @@ def _warn_of_words(table: Table, column: str, whose: str) -> None:
 
 
 def _names_of_rows(table: Table, column: str) -> list[str]:
-    """As they are written, so that predictions can be joined to the file by them."""
+    """As written, so that predictions can be joined with the file by them."""
     written = table.as_written(column)
     whole = written.dtype.kind == "f" and (written.dropna() % 1 == 0).all()  # whole numbers, some of them missing
     texts = [str(int(name) if whole and name == name else name) for name in written]
@@ -323,7 +323,7 @@ def _names_of_rows(table: Table, column: str) -> list[str]:
 
 
 def _check_leak(labels: Any, features: Any, whose: str) -> None:
-    """Refuse labels that are a column of the features too: the network would read the answer."""
+    """Refuse labels that are also a feature column: the network would read the answer."""
     suspects = [c for c in features if c == str(getattr(labels, "name", None)) or c.lower() in LABELS]
     for column in suspects:
         feature_texts, given = (
@@ -337,7 +337,7 @@ def _check_leak(labels: Any, features: Any, whose: str) -> None:
 
 
 def _aligned(labels: Any, frame: Any, whose: str) -> Any:
-    """`labels` as they are, unless they are a Series whose index says that they belong to other rows."""
+    """`labels` unchanged; an error if they are a Series whose index belongs to other rows."""
     index = getattr(labels, "index", None)
     if index is None or callable(index) or len(index) != len(frame):
         return labels

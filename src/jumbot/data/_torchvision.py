@@ -1,4 +1,4 @@
-"""torchvision and timm, imported also where torchvision's compiled part does not fit the installed torch.
+"""torchvision and timm, imported even if torchvision's compiled part does not fit the installed torch.
 
 A torchvision built for another torch (most often a CUDA build with a CPU torch) fails with `operator
 torchvision::nms does not exist` when it is imported, and takes timm with it, although nothing of its compiled part is
@@ -54,7 +54,7 @@ def _attempt(name: str) -> ModuleType:
         if _FAILURE not in str(error) or _declared:
             raise
     for module in [m for m in sys.modules if m.partition(".")[0] in ("torchvision", "timm")]:
-        del sys.modules[module]  # imported halfway; a second import would begin in the middle
+        del sys.modules[module]  # partly imported; a second import would continue in the middle
     library = torch.library.Library("torchvision", "DEF")
     for operator in ("nms", "qnms"):
         library.define(operator + _SCHEMA)

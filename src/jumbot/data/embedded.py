@@ -31,7 +31,7 @@ def embedded(target: str = "balanced", seed: int = 0) -> tuple[Domain, Domain, D
     to an eleventh of the target. The test part stays balanced. Labels are for evaluation: see `Domain.unlabelled`.
 
     Scikit-learn's digits fill their 8 x 8 frame; MNIST's lie in a box of 20 x 20 somewhere in 28 x 28. The box is cut
-    out and shrunk to 8 x 8, and both are enlarged to 16 x 16, so that what differs is the hand and the pen, not place,
+    out and shrunk to 8 x 8, and both are enlarged to 16 x 16, so that the domains differ in handwriting, not in place,
     size and sharpness.
 
     >>> source, train, test = embedded("imbalanced")

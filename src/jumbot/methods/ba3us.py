@@ -1,4 +1,4 @@
-"""BA3US: partial adaptation with a target topped up by source samples, and wrong classes kept undecided."""
+"""BA3US: partial adaptation; source samples are added to the target, probabilities of wrong classes spread evenly."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jumbot.methods._class_weights import ClassWeighted, weighted
 from jumbot.methods.adversarial import domain_losses, entropy, reverse
 from jumbot.methods.base import Batch, Terms
 from jumbot.methods.network import Network
 from jumbot.methods.options import BA3USOptions
+from jumbot.methods.pada import ClassWeighted, weighted
 
 
 class BA3US(ClassWeighted):
@@ -37,7 +37,7 @@ class BA3US(ClassWeighted):
         n, options, strength, labels = len(batch.labels), self.options, self.strength(batch), batch.labels
         features_s, logits_s = network(batch.source)
         features_t, logits_t = network(batch.target)
-        if batch.extra is not None:  # a pass of their own: the source's batch norms do not see them
+        if batch.extra is not None:  # a separate pass: the batch norms of the source do not see them
             features, logits = network(batch.extra[0])
             features_s, logits_s = torch.cat([features_s, features]), torch.cat([logits_s, logits])
             labels = torch.cat([labels, batch.extra[1]])

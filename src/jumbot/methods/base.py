@@ -19,8 +19,8 @@ from jumbot.methods.options import MethodOptions
 class Batch:
     """One minibatch of each domain; `progress` runs from 0 to 1 over the adaptation, `step` counts its minibatches.
 
-    `target_index` says which of all target samples these are, for methods that keep something for each of them.
-    `extra` are further source samples, drawn apart, and their labels, where the method asks for them.  `origin` says
+    `target_index` says which of all target samples these are, for methods that store something for each of them.
+    `extra` are further source samples, drawn separately, and their labels, if the method requests them.  `origin` says
     which of several sources each source sample is from; `labelled` are target samples with known labels, and these.
     """
 
@@ -50,7 +50,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class TargetOutputs:
-    """What the network says of all target samples, on the CPU: for methods that look at them all now and then."""
+    """The outputs of the network for all target samples, on the CPU, for methods that use all of them at intervals."""
 
     embeddings: Tensor
     logits: Tensor
@@ -93,7 +93,9 @@ class Method(nn.Module):
         raise NotImplementedError
 
     def use_sources(self, count: int, trust: Callable[[], Sequence[float]]) -> None:
-        """The source is made of several; methods that weigh them say how, and ask how far each can be trusted."""
+        """Called if there are several sources; methods that weight them override this, and use how far each can be
+        trusted.
+        """
 
     def use_label_loss(self, label_loss: str) -> None:
         """Learn from labels of this kind."""
@@ -107,13 +109,13 @@ class Method(nn.Module):
         return []
 
     def refresh(self, outputs: TargetOutputs) -> None:
-        """Look at the whole target; methods that need no such look leave this alone."""
+        """Use the whole target; methods that do not need it leave this unchanged."""
 
     def refresh_interval(self, steps: int) -> int | None:
         """Steps between two calls of `refresh` in an adaptation of so many steps; None: it is never called.
 
-        An option `refresh_every` is obeyed.  Without it, that of the class is: it is published for 10,000 steps and
-        more, and is shortened so that a run has at least twenty.
+        The option `refresh_every` is used unchanged.  Otherwise the published interval of the class, made for 10,000
+        steps and more, is shortened so that a run has at least twenty calls.
         """
         given: int | None = getattr(self.options, "refresh_every", None)
         if given is not None or self.refresh_every is None:
@@ -121,7 +123,7 @@ class Method(nn.Module):
         return max(1, min(self.refresh_every, steps // 20))
 
     def extra_samples(self, batch_size: int, progress: float) -> int:
-        """How many further source samples `batch.extra` shall hold, for a minibatch of that size."""
+        """How many further source samples `batch.extra` must contain for a minibatch of that size."""
         return 0
 
     def own_optimizer(self) -> torch.optim.Optimizer | None:

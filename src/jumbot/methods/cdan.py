@@ -1,4 +1,4 @@
-"""CDAN-E: a discriminator that sees features together with predictions, and trusts confident samples more."""
+"""CDAN-E: a discriminator that sees features together with predictions, and gives confident samples more weight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ETN: source samples weighted by how much an auxiliary classifier takes them for target samples."""
+"""ETN: source samples weighted by how likely an auxiliary classifier thinks they are target samples."""
 
 from __future__ import annotations
 

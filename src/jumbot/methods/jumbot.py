@@ -8,8 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from jumbot.loss import JointLoss
-from jumbot.methods._joint_transport import SourceWeights, TransportMethod
-from jumbot.methods._proportions import TargetProportions
+from jumbot.methods._joint_transport import SourceWeights, TargetProportions, TransportMethod
 from jumbot.methods.options import JumbotOptions
 
 

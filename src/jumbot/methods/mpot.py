@@ -10,13 +10,13 @@ from jumbot.methods.base import Batch, Terms
 from jumbot.methods.network import Network
 from jumbot.methods.options import MPOTOptions
 
-_START = 0.01  # of the ramp: less than this is no plan
+_START = 0.01  # of the ramp: with less mass there is no plan
 
 
 class MPOT(TransportMethod):
     r"""L = CE on the source + eta3 <P, C>, P the cheapest plan with P 1 <= a, P' 1 <= b that moves `mass` of it.
 
-    C is that of JUMBOT.  With `mass_ramp` the mass rises in a straight line.
+    C is that of JUMBOT.  With `mass_ramp` the mass rises linearly.
 
     Nguyen, Nguyen, Vu-Le, Pham, Ho: Improving mini-batch optimal transport via partial transportation (2022).
     """

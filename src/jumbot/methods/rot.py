@@ -18,10 +18,9 @@ from jumbot.methods.options import ROTOptions
 class ROT(Method):
     r"""min over the network and w, max over D:  CE - weight (E_s softplus(-D(z_s)) + E_t w softplus(D(z_t))).
 
-    The critic D has three layers of spectral norm 1, and an optimiser of its own. The weights of all target samples
-    lie in the chi-square ball {w >= 0, mean w = 1, mean (w - 1)^2 / 2 <= rho} and maximise sum w softplus(D); they are
-    equal until the second look at the target. For a minibatch without `target_index` they are those of the minibatch
-    alone.
+    The critic D has three layers of spectral norm 1, and its own optimiser. The weights of all target samples lie in
+    the chi-square ball {w >= 0, mean w = 1, mean (w - 1)^2 / 2 <= rho} and maximise sum w softplus(D); they are equal
+    until the second update. For a minibatch without `target_index` they are those of the minibatch alone.
 
     Balaji, Chellappa, Feizi: Robust optimal transport with applications in generative modeling and domain adaptation
     (2020).
@@ -67,7 +66,7 @@ class ROT(Method):
     @torch.no_grad()
     def refresh(self, outputs: TargetOutputs) -> None:
         if self.begun:
-            # in evaluation the power iterations of the spectral norms stand still
+            # evaluation mode does not run the power iterations of the spectral norms
             training = self.critic.training
             self.critic.eval()
             scores = self.critic(outputs.embeddings.to(self.weights)).squeeze(1)
@@ -90,7 +89,7 @@ def robust_weights(scores: Tensor, rho: float) -> Tensor:
     >>> robust_weights(torch.tensor([0.0, 1.0, 2.0, 3.0]), rho=0.1)
     tensor([0.4000, 0.8000, 1.2000, 1.6000])
     """
-    given = scores.cpu().double()  # bisection waits for every answer, and not every device has float64
+    given = scores.cpu().double()  # bisection waits for the device at every step, and not every device has float64
     s = given - given.max()  # near 0 where the weight is, so that small lambda lose no digits
     spread = s.std(correction=0)
     if rho == 0 or spread <= 1e-12 * given.abs().max():

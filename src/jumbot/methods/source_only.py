@@ -8,7 +8,7 @@ from jumbot.methods.options import SourceOnlyOptions
 
 
 class SourceOnly(Method):
-    """L = CE on the source (or the loss of its numbers); the target is never looked at."""
+    """L = CE on the source (or the loss of its numbers); the target is never used."""
 
     name = "source-only"
     Options = SourceOnlyOptions

@@ -217,7 +217,7 @@ def _read_points(x: Any, y: Any, cost: str | Cost) -> tuple[Points, Points]:
     """Both clouds, in one space in which the cost is defined."""
     source, target = Points.of("x", x), Points.of("y", y)
     if source.shape != target.shape:
-        raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must live in one space.")
+        raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must have the same shape.")
     if len(source.shape) > 1 and not callable(cost):
         raise ArgumentError(
             f"x, y: points of shape {source.shape}; distances are between rows of coordinates, so give "
@@ -334,9 +334,10 @@ class _Work:
         self._collect(pairs, blocks(), 0)
 
     def run_until(self, precision: float, budget: int) -> None:
-        """Two stages: judge the spread on the first minibatches, draw what it asks for; check, and top up if short.
+        """Two stages: estimate the spread from the first minibatches and draw as many as it requires; check, and draw
+        more if needed.
 
-        Looking at the spread only, and rarely, keeps the coverage of the final interval.
+        Using only the spread, and rarely, preserves the coverage of the final interval.
         """
         self.run(min(_FIRST_STAGE, budget))
         while len(self.values) < budget and not self.interrupted:

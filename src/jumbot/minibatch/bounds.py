@@ -79,7 +79,7 @@ def outlier_upper_bound(value: float, mean_cost: float, *, zeta: float, tau: flo
 
 
 def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta: float) -> float:
-    r"""Lemma 1.2, corrected: an outlier z of mass 1 - zeta costs balanced transport ever more, the further it is.
+    r"""Lemma 1.2, corrected: the further away an outlier z of mass 1 - zeta is, the more it costs balanced transport.
 
     .. math::
         \mathrm{OT}(\zeta\alpha + (1-\zeta)\delta_z, \beta) \ge \zeta\, \mathrm{OT}(\alpha, \beta)

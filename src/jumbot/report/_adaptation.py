@@ -11,10 +11,10 @@ from jumbot._base.files import write_text
 from jumbot.errors import ArgumentError
 from jumbot.report import _classes as origins
 from jumbot.report import _comparison as comparison
-from jumbot.report import _numbers as numbers
-from jumbot.report import _overview as overview
+from jumbot.report import _sections as numbers
 from jumbot.report import _sections as samples
 from jumbot.report import _sections as sections
+from jumbot.report import _top as overview
 from jumbot.report import _words as words
 from jumbot.report._page import (
     Group,
@@ -35,7 +35,7 @@ from jumbot.report._shift_page import shift_summary
 from jumbot.report._style import styled
 from jumbot.report._top import summary
 
-DETAILED = 8  # groups of runs that get pictures of their own, over all tasks
+DETAILED = 8  # groups of runs that get their own pictures, over all tasks
 RANKED_TASKS = 3  # fewer tasks make no ranking
 
 
@@ -50,14 +50,14 @@ def write_report(
     Parameters
     ----------
     runs : sequence of paths or RunRecord
-        Run folders, or what `read_run` made of them. Runs of one method on one task that differ in their seed are
+        Run folders, or their records from `read_run`. Runs of one method on one task that differ in their seed are
         shown as mean and spread.
     out : path
         A name ending in `.html`, or a folder, in which the file is `report.html`. A report of that name is replaced.
     title : str
         The title of the page.
     evidence : dict, optional
-        What ranks several methods without labels, `{method: {task: [one value per seed]}}`.
+        Scores that rank several methods without labels, `{method: {task: [one value per seed]}}`.
 
     Returns
     -------

@@ -62,7 +62,7 @@ LIMITS = (
 
 
 def _text(text: str) -> str:
-    """One line of Markdown in which names keep their signs and begin no markup."""
+    """One line of Markdown; special characters in names are escaped."""
     plain = " ".join(str(text).replace("\N{NO-BREAK SPACE}", " ").split())
     for sign in "\\*_[]<>#|":
         plain = plain.replace(sign, f"\\{sign}")

@@ -70,7 +70,7 @@ def draw_per_class(groups: Sequence[Group], classes: Sequence[str]) -> Figure:
 
 
 def draw_proportions(classes: Sequence[str], proportions: Mapping[str, Sequence[float | None]]) -> Figure:
-    """One row per class, one mark per way to know its share of the target: `{"true" | "estimated" | ...: shares}`."""
+    """One row per class, one mark per estimate of its share of the target: `{"true" | "estimated" | ...: shares}`."""
     looks = {"source": (FAINT, "|"), "true": (GREY, "D"), "estimated": (VERMILION, "o"), "predicted": (BLUE, "s")}
     marks = {name: (*looks.get(name, (INK, "x")), values) for name, values in proportions.items()}
     return _draw_rows(classes, marks, "share of the target samples", legend=True)
@@ -89,7 +89,7 @@ def _draw_rows(
         shown = [(value, row) for row, value in enumerate(values) if value is not None]
         if shown:
             x, y = zip(*shown, strict=True)
-            # A true value is a ring around the others, so that one who is right still leaves it in sight.
+            # The true value is a ring around the others, so that a correct estimate does not hide it.
             face, size = ("none", 11) if name == "true" else (colour, 7)
             axes.plot(
                 x,
@@ -126,7 +126,7 @@ ALL = "all samples"
 
 
 def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
-    """How much of the target comes from which source; nothing where there is one source only."""
+    """How much of the target comes from which source; nothing if there is only one."""
     found = [(group, rows) for group in groups if (rows := shares_of(group.first))]
     title = "Which source the target comes from"
     if not found:
@@ -146,7 +146,7 @@ def origin_section(groups: Sequence[Group], pictures: Pictures) -> Section:
 
 
 def shares_of(run: RunRecord) -> dict[str, list[float]]:
-    """`{class: share of each source}`, all samples first; classes that nothing was predicted to be are left out."""
+    """`{class: share of each source}`, all samples first; classes that were never predicted are left out."""
     sources = run.diagnosis.get("sources")
     if sources is None:
         return {}

@@ -30,7 +30,7 @@ def support(plan: np.ndarray) -> np.ndarray:
 def draw_plan(
     axes: Axes, x: Any, y: Any, plan: Any, x_groups: Any = None, y_groups: Any = None, unit: float | None = None
 ) -> None:
-    """Draw two clouds in the plane and a line as strong as the entry of the plan between their points.
+    """Draw two clouds in the plane, and a line between two points as strong as their entry in the plan.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class Group:
 def label_runs(runs: Sequence[RunRecord]) -> list[str]:
     """A name for each run: its method, the options in which runs of that method differ, its rule where rules differ.
 
-    A model that target labels chose has ORACLE in its name, always.
+    A model that was chosen with target labels always has ORACLE in its name.
     """
     rules = {run.rule for run in runs}
     labels = []
@@ -181,7 +181,7 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True)
 class Name:
-    """A title or a method: what it is called, behind its colour, with the mark of the oracle."""
+    """A title or a method: its colour, its name, and whether it used target labels."""
 
     text: str
     colour: str = ""
@@ -201,7 +201,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing, or a table in the place of one, with a title above it and how to read it below."""
+    """A drawing or a table, with a title above it and an explanation below."""
 
     title: Name
     svg: Html | None = None
@@ -234,7 +234,7 @@ class Section:
 
 
 class Pictures:
-    """Turns figures into elements of one page; ids of each are its own."""
+    """Turns figures into elements of one page, each with unique ids."""
 
     def __init__(self) -> None:
         self._numbers = count(1)

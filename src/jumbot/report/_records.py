@@ -9,7 +9,7 @@ RUN/baseline.json    a source-only classifier on the same target, optional
 RUN/samples.json     the least explained and the most changed samples, with pictures where there are any, optional
 RUN/decision.json    why `jumbot tune` picked the run, where it did
 
-Each was held to its schema when it was read, so what a schema asks for is there and is what it says.
+Each file is checked against its schema when it is read, so all required values exist and have the right type.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from jumbot._base.options import Portion, Weight, check
 from jumbot._base.schema import read, to_builtins
 from jumbot.adaptation._baseline import BASELINE, SAMPLES
 from jumbot.adaptation._runs.folder import DECISION, final_mass, read_config, read_metrics, read_results
-from jumbot.adaptation._runs.results_json import Baseline, Samples
-from jumbot.adaptation._runs.searches_json import Decision
+from jumbot.adaptation._runs.results_json import Baseline, Samples, TuneDecision
 from jumbot.data._frames import unsafe
 from jumbot.errors import ArgumentError
 
@@ -57,7 +56,7 @@ class Prediction:
 
 
 def optional(file: Path, use: Callable[[Path], T], absent: T) -> T:
-    """What `use` makes of the file, or `absent` where there is none."""
+    """The result of `use` for the file, or `absent` if there is none."""
     if not file.exists():
         return absent
     try:
@@ -156,7 +155,7 @@ def _column_of(
             return values
     except ValueError:
         pass
-    for number, row in part:  # one of them is no such number: which?
+    for number, row in part:  # find the invalid number
         _number({column: row[place]}, column, kind, f"{file}: row {number}")
     return values
 
@@ -427,12 +426,12 @@ def read_run(folder: str | Path) -> RunRecord:
         predictions=optional(folder / "predictions.csv", lambda file: read_predictions(file, config.target.n), []),
         baseline=optional(folder / BASELINE, lambda file: to_builtins(read(file, Baseline)), {}),
         samples=optional(folder / SAMPLES, lambda file: to_builtins(read(file, Samples)), []),
-        why=optional(folder / DECISION, lambda file: read(file, Decision).why, ()),
+        why=optional(folder / DECISION, lambda file: read(file, TuneDecision).why, ()),
     )
 
 
 def _metrics(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    # Should a step be there twice, the later line counts.
+    # If a step occurs twice, the later line is used.
     found: dict[str, dict[float, Mapping[str, Any]]] = {"step": {}, "evaluation": {}}
     for each in read_metrics(folder):
         found[each["event"]][each["step"]] = each

@@ -40,7 +40,7 @@ def write_shift(found: Shift, out: str | Path) -> Path:
 
 
 def shift_sections(found: Shift, pictures: Pictures, level: int) -> list[Section]:
-    """What has moved: columns, samples, classes; those of which something is known."""
+    """What has moved: columns, samples and classes, as far as known."""
     return [
         section
         for section in (

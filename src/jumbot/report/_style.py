@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# On a page these three become the page's own colours, light or dark; in a file they are what they are.
+# On a page these three become the page's own colours, light or dark; in a file they stay as they are.
 INK, FAINT, PAPER = "#1f2329", "#d0d7de", "#fefefd"
 GREY = "#8a8f98"
 # Okabe and Ito's palette, and six more that stay apart from it
@@ -73,26 +73,27 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Pictures made inside have the report's style; the caller's matplotlib settings come back afterwards."""
+    """Pictures made inside have the report's style; the caller's matplotlib settings are restored afterwards."""
     with need("matplotlib", "drawing", "adapt").rc_context(STYLE):
         yield
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that no state of matplotlib knows of."""
+    """An empty figure, sized in inches, that pyplot does not know."""
     figure: Figure = need("matplotlib.figure", "drawing", "adapt").Figure(figsize=(width, height), layout="constrained")
     return figure
 
 
 def legend_below(figure: Figure, marks: Mapping[str, tuple[str, str]]) -> None:
-    """One row of entries under all panels, `{label: (marker, colour)}`; without a marker it is a line."""
+    """Entries under all panels, `{label: (marker, colour)}`; without a marker it is a line."""
     from matplotlib.lines import Line2D
 
     lines = [
         Line2D([], [], linestyle="none" if marker else "-", marker=marker, color=colour, markersize=7, linewidth=2)
         for marker, colour in marks.values()
     ]
-    figure.legend(lines, list(marks), loc="outside lower center", ncols=len(marks), frameon=False, fontsize=10)
+    columns = min(len(marks), int(figure.get_figwidth() / 0.75))
+    figure.legend(lines, list(marks), loc="outside lower center", ncols=columns, frameon=False, fontsize=10)
 
 
 def method_colours(labels: Sequence[str]) -> dict[str, str]:

@@ -145,7 +145,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _others(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """The scores that decided nothing."""
+    """The scores that were not used."""
     names = [name for name in _columns(rows) if name not in SHOWN]
     body = [[row["candidate"], *(_value(row, name) for name in names)] for row in rows]
     return Table(["candidate", *map(_title, names)], body, best=frozenset({(0, 0)})) if names else None

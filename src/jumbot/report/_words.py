@@ -103,7 +103,7 @@ def _what(run: RunRecord) -> str:
 
 
 def _outcome(run: RunRecord) -> str:
-    if run.final.get("task") == "regression":  # the verdict has said it
+    if run.final.get("task") == "regression":  # the verdict already says it
         return ""
     if run.accuracy is None:
         return "No target labels were given, so the accuracy on the target was not measured."

@@ -1,10 +1,10 @@
-"""What a pair of potentials proves: a feasible plan, its objective, and how far below the optimum can lie.
+"""What a pair of potentials proves: a feasible plan, its objective, and a bound on its distance from the optimum.
 
 For P = R e^{(f+g-C)/epsilon} and any feasible plan Q,
 
     primal(Q) - dual(f, g) = epsilon KL(Q | P) + the Fenchel-Young terms of both marginals of Q,
 
-a sum of non-negative terms, so rounding cannot make it lie.  Q = P unless a marginal is constrained.
+a sum of non-negative terms, so rounding errors cannot invalidate it.  Q = P unless a marginal is constrained.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor
 from jumbot.transport._marginal import Marginal
 from jumbot.transport._problem import Problem
 
-_OVERFLOWN = 1e200  # a scale from which on a gap means nothing
+_OVERFLOWN = 1e200  # a scale above which a gap is meaningless
 
 
 def solved(gap: Any, scale: Any, tol: Any) -> Any:
     """Whether a gap is within `tol`: the one definition, of numbers, arrays and tensors, compiled or not.
 
-    Over-relaxation may pass through plans that overflow: those prove nothing, and neither does NaN.
+    Over-relaxation may produce plans that overflow on the way: those prove nothing, and neither does NaN.
 
     >>> solved(1e-8, 1.0, 1e-6), solved(0.0, float("inf"), 1e-6), solved(float("nan"), 1.0, 1e-6), solved(0.0, -1.0, 1)
     (True, False, False, False)
@@ -62,7 +62,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> Tensor:
-        """gap / scale; a zero plan that is optimal has both zero, and an overflown one proves nothing."""
+        """gap / scale; for an optimal zero plan both are zero; an overflown plan proves nothing."""
         relative = torch.where(self.gap > 0, self.gap / self.scale.clamp_min(1e-300), self.gap)
         sound = (self.scale >= 0) & (self.scale < _OVERFLOWN) & (self.gap < _OVERFLOWN)
         return torch.where(sound, relative, torch.inf)
@@ -138,7 +138,7 @@ class Rounding:
 
 
 def rounding(source: Marginal, target: Marginal, a: Tensor, b: Tensor, sums: Sums) -> Rounding | None:
-    """The factors that bring the marginals of the plan behind `sums` within their bounds; None where it has none.
+    """The factors that bring the marginals of the plan behind `sums` within their bounds; None if it has none.
 
     With one constrained side its rows are rescaled.  With two, rows and columns are scaled down to their upper
     bounds and what is missing is filled in by a rank-one term (Altschuler, Weed & Rigollet, 2017).
@@ -176,7 +176,7 @@ _Side = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def _mixed(near: Rounding, source: _Side, target: _Side) -> Rounding:
-    """Moved towards a multiple of a b' that is well within all bounds, as far as the worst violation asks for."""
+    """Moved towards a multiple of a b' that is well within all bounds, as far as the worst violation requires."""
     (_, a, low_a, high_a), (_, b, low_b, high_b) = source, target
     low_a, high_a, low_b, high_b = (x.sum(-1, keepdim=True) for x in (low_a, high_a, low_b, high_b))
     middle = (torch.maximum(low_a, low_b) + torch.minimum(high_a, high_b).clamp_max(1e200)) / 2
@@ -192,7 +192,7 @@ def _mixed(near: Rounding, source: _Side, target: _Side) -> Rounding:
 
 
 def _rescaled(sums: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """The factor that brings each sum within its bounds, and what is missing where there is nothing to scale."""
+    """The factor that brings each sum within its bounds, and what is missing if there is nothing to scale."""
     bounded = torch.clamp(sums, low, high)
     return torch.where(sums > 0, bounded / torch.where(sums > 0, sums, 1.0), 1.0), torch.where(sums > 0, 0.0, bounded)
 

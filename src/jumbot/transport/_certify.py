@@ -12,15 +12,22 @@ from torch import Tensor
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array
-from jumbot.transport._evidence import Evidence, evidence, marginal_error
-from jumbot.transport._given import Given, read_plan, read_potentials, read_problem
+from jumbot.transport._evidence import (
+    Evidence,
+    Given,
+    evidence,
+    marginal_error,
+    read_plan,
+    read_potentials,
+    read_problem,
+)
 from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import MAX_ITERATIONS, find_outcome
 from jumbot.transport.divergences import Divergence
 
 _RIGHT = 1e-4  # a relative gap up to which a plan counts as a solution
-_OFF = 1e-3  # an error of a marginal from which on it is reported: smaller ones are part of the gap by rounding
+_OFF = 1e-3  # errors of marginals above this are reported; smaller ones enter the gap by rounding
 _FINEST = 1e-12
 _BEYOND = 100.0  # times the value, above which a gap is not spelled out
 _NOTHING = 1e-6  # of the mass: a plan with less has underflown
@@ -51,7 +58,7 @@ def _verdict(given: Given, found: Evidence, k: int, exact: bool) -> str:
 
 
 def by_gap(gap: float, exact: bool) -> str:
-    """What a relative gap says of a plan that is feasible."""
+    """The verdict on a feasible plan by its relative gap."""
     if gap <= _RIGHT:
         return f"within {_bound(gap)} of the optimum"
     up_to = "" if exact or gap > _BEYOND else "up to "
@@ -84,7 +91,7 @@ def _bound(gap: float) -> str:
     return f"1e{exponent}"
 
 
-_TOL = 1e-10  # of the lower bound where a plan comes without potentials
+_TOL = 1e-10  # of the lower bound if a plan comes without potentials
 
 
 @dataclass(frozen=True)
@@ -222,7 +229,7 @@ def _certificate(given: Given, found: Evidence, exact: bool) -> Certificate:
 
 
 def of_solution(solution: Solution) -> Certificate:
-    """The certificate that a `Solution` of ours already has."""
+    """The certificate that a `Solution` already contains."""
     found, shape = solution._outcome.certificate, solution._inputs[0].shape[:-2]
 
     def out(x: Tensor) -> Any:

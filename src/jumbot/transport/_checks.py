@@ -17,27 +17,27 @@ from jumbot.transport._kernels.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 _transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
-_SMALL = 10_000  # entries: OpenBLAS multiplies so many on one thread, and nothing takes less time
-_LARGE = 1 << 20  # entries whose sum takes longer than handing it to threads
+_SMALL = 10_000  # entries that OpenBLAS multiplies on one thread, which is the fastest way
+_LARGE = 1 << 20  # entries whose sum takes longer than starting threads
 
 
 def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = False) -> Tensor:
     """`x` as a tensor of float32 or float64 on the device of `like`, or an error that says what to change.
 
-    Whole numbers become float64 and half precision float32, or what `like` has; gradients find their way back.
+    Integers become float64 and half precision float32, or the dtype of `like`; gradients are propagated.
     """
     check_dense(x, name)
     if isinstance(x, Tensor):
         if numpy:
             raise ArgumentError(f"{name}: a torch tensor with a numpy cost; pass all as torch or all as numpy.")
-        tensor = x.resolve_neg()  # NumPy cannot read a view that negates
+        tensor = x.resolve_neg()  # NumPy cannot read a negated view
         if tensor.dtype not in (torch.float32, torch.float64):
             tensor = _widened(tensor, name, like)
     else:
         if like is not None and not numpy and isinstance(x, np.ndarray):
             raise ArgumentError(f"{name}: a numpy array with a torch cost; pass torch.from_numpy({name}).")
         array = np.asarray(x)
-        if not array.dtype.isnative:  # as files of other machines hold them
+        if not array.dtype.isnative:  # byte order of other machines
             array = array.astype(array.dtype.newbyteorder("="))
         single = array.dtype == np.float16 if like is None else like.dtype == torch.float32
         listed = like is not None and not isinstance(x, np.ndarray)
@@ -56,7 +56,7 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
 
 
 def _widened(tensor: Tensor, name: str, like: Tensor | None) -> Tensor:
-    """Half precision and whole numbers in a dtype that problems are solved in."""
+    """Half precision and integers in a dtype in which problems are solved."""
     if tensor.is_complex() or tensor.is_quantized:
         raise ArgumentError(f"{name}: dtype {tensor.dtype}; pass float32 or float64, e.g. {name}.double().")
     own = torch.float32 if tensor.is_floating_point() else torch.float64
@@ -70,10 +70,10 @@ def autocast(x: Array) -> str | None:
 
 
 def uncompiled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """`function` as `torch.compile` may call it: outside of its graph, which is one break of it.
+    """`function` as `torch.compile` may call it: outside of its graph, with one graph break.
 
-    The two attributes are those of `torch.compiler.disable`, which takes seconds to import what it needs.  A torch
-    that has others breaks the graph as well, and refuses `fullgraph=True` in its own words.
+    The two attributes are those that `torch.compiler.disable` sets, whose imports take seconds.  A torch with other
+    attributes also breaks the graph, and raises its own error for `fullgraph=True`.
     """
 
     def eager(*arguments: Any, **settings: Any) -> Any:
@@ -91,14 +91,16 @@ def uncompiled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """The array's own memory where torch can take it, else a copy: read-only ones, and those that run backwards."""
-    # an array of one entry counts as contiguous even if it runs backwards
+    """The array's own memory if torch can use it, otherwise a copy: of read-only arrays and those with negative
+    strides.
+    """
+    # an array with one entry counts as contiguous even with negative strides
     plain = array.flags.writeable and min(array.strides, default=0) >= 0
     return torch.from_numpy(np.ascontiguousarray(array) if plain else array.copy())
 
 
 def check_dense(x: Any, name: str) -> None:
-    """An error where `x` is not an ordinary array: sparse, masked, or without numbers."""
+    """Raise an error if `x` is not an ordinary array: sparse, masked, or without numbers."""
     if isinstance(x, Tensor):
         if x.layout is not torch.strided or x.is_nested:
             kind = "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
@@ -119,7 +121,7 @@ def check_dense(x: Any, name: str) -> None:
 
 
 def probe(x: Tensor) -> float:
-    """A number that is finite only if all entries are; where they are very large it may not be."""
+    """A number that is finite only if all entries are; it may overflow if they are very large."""
     if x.device.type != "cpu":
         return float(x.sum())
     # on one thread: torch's sum wakes OpenMP threads, which on a busy machine takes longer than solving
@@ -134,7 +136,7 @@ def probe(x: Tensor) -> float:
 
 @compiled(fastmath={"reassoc", "contract", "nsz"})  # a NaN stays one
 def _sum(x: Any) -> float:
-    """A quarter of the time that NumPy takes for many entries."""
+    """Four times as fast as NumPy for many entries."""
     found = 0.0
     for i in range(x.shape[0]):
         found += x[i]
@@ -142,7 +144,7 @@ def _sum(x: Any) -> float:
 
 
 def check_same_columns(names: str, x: Any, y: Any) -> None:
-    """An error where two frames name their columns differently: they would be taken in their order."""
+    """Raise an error if two frames have different column names, because columns are matched by position."""
     own, other = (list(getattr(points, "columns", ())) for points in (x, y))
     if own and other and own != other:
         raise ArgumentError(
@@ -179,7 +181,7 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
 
 
 def called(ground: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """The costs between points `(..., n, d)` and `(..., m, d)`, refused where a function returns something else."""
+    """The costs between points `(..., n, d)` and `(..., m, d)`; an error if a function returns something else."""
     batch, other = x.shape[:-2], y.shape[:-2]
     batch = batch if batch == other else torch.broadcast_shapes(batch, other)
     costs, wanted = ground(x, y), (*batch, x.shape[-2], y.shape[-2])

@@ -1,14 +1,14 @@
 r"""Second derivatives of the value: how the plan moves with the cost and the weights.
 
-The gradient of the value is P in the cost.  Where the cost moves by W, the potentials move by (df, dg) and
+The gradient of the value is P in the cost.  If the cost moves by W, the potentials move by (df, dg) and
 
     dP = P (df + dg - W) / epsilon,    s_a p df + P dg = (P W) 1,    P' df + s_b q dg = (P W)' 1
 
-entry by entry, with p and q the marginals of P and s = 1 + epsilon/tau, 1 where a marginal is exact.  With the
+entry by entry, with p and q the marginals of P and s = 1 + epsilon/tau, 1 if a marginal is exact.  With the
 reference a b' a move of the weights by (alpha, beta) adds epsilon alpha/a and epsilon beta/b to the potentials in dP.
-That Hessian is symmetric, so that one function gives its products from either side.
+The Hessian is symmetric, so one function gives its products from either side.
 
-One system, and only products with P and P' are asked for: conjugate gradients, after the columns are eliminated.
+One linear system, and only products with P and P': conjugate gradients, after eliminating the columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jumbot.transport.divergences import KL, Balanced
 _RESIDUAL = 1e-11  # relative, at which a system is solved
 _POOR = 1e-6  # relative, above which a warning is given
 _STEPS = 2000  # at most
-_TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
+_TRACE = 1e-200  # a smaller weight leaves no mass in the plan from which its share could be found
 Product = Callable[[Tensor], Tensor]
 
 
@@ -55,7 +55,8 @@ class System:
     def moves(
         self, right: tuple[Tensor, Tensor], goal: float = _RESIDUAL, limit: int = _STEPS, warn: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """(df, dg) with s_a p df + P dg and P' df + s_b q dg as given; of many, one that changes dP no further.
+        """(df, dg) with s_a p df + P dg and P' df + s_b q dg as given; if there are many, any of them, because dP is
+        the same.
 
         Solved to a relative residual of `goal`, or in `limit` steps.
         """
@@ -102,7 +103,7 @@ class System:
         for k, share in enumerate(shares):
             if share is None:
                 continue
-            if product:  # the other side sees it through the plan, its own through its weights too: that cancels
+            if product:  # its own side also depends on it through its weights: that cancels
                 right[1 - k] = right[1 - k] - epsilon * (self.back if k == 0 else self.forward)(share)
             else:
                 right[k] = right[k] + epsilon * (self.rows, self.columns)[k] * share
@@ -150,7 +151,7 @@ _AGAIN = "a gradient of a transport value was differentiated again; second deriv
 
 
 def refusal(problem: Problem, in_weights: bool) -> str | None:
-    """Why there are no second derivatives, in the weights or at all; None where there are."""
+    """Why second derivatives, in the weights or at all, are not supported; None if they are."""
     if problem.epsilon == 0:
         return f"{_AGAIN} at epsilon = 0, where the plan jumps; pass epsilon > 0, or detach the gradient."
     for side, _ in problem.sides:

@@ -3,14 +3,16 @@
     dOT/dC = P,    dOT/da_i = -tau_a phi*(-f_i/tau_a) + epsilon (m_b - (P1)_i / a_i)
 
 The last term belongs to R = a b' only.  With both marginals exact dOT/da is defined up to a constant; the
-representative of zero a-weighted mean is returned.  Total variation has a kink where the masses are equal and none is
-destroyed: more and less of a side cost differently, and the mean of both derivatives is returned, as central
-differences would.  At epsilon = 0 kinks are common (uniform weights); what is returned is one of the subgradients.
+representative of zero a-weighted mean is returned.  Total variation has a kink if the masses are equal and none is
+destroyed: adding and removing mass cost differently, and the mean of both derivatives is returned, as by central
+differences.  At epsilon = 0 kinks are common (uniform weights); one of the subgradients is returned.
 
-Nodes of the graph keep the outcome and not the `Solution`, which keeps them: a cycle would outlive its last name.
+Nodes of the graph keep the outcome and not the `Solution`, which keeps them: a reference cycle would not be freed at
+once.
 
-A gradient that is differentiated again needs how the plan changes, which is no part of the graph: `graphed` asks
-`_curvature.py` for it.  What has no second derivatives is refused where they are asked for, and all third ones are.
+A gradient that is differentiated again depends on the change of the plan, which is not part of the graph: `graphed`
+gets it from `_curvature.py`.  Unsupported second derivatives raise an error when they are requested, and so do all
+third ones.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL
 
-_STEP = 1e-6  # of epsilon: potentials are moved so far to see which level they fill the weights to
+_STEP = 1e-6  # of epsilon: the move of potentials that shows to which level they fill the weights
 
 
 def linear_weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
@@ -50,13 +52,13 @@ def linear_weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Ten
         gradient = ratio * (dsoft - level)
     else:
         gradient = ratio * df
-    if problem.closed is not None:  # whatever their weight, nothing is transported there
+    if problem.closed is not None:  # nothing is transported there, whatever their weight
         gradient = gradient.masked_fill(problem.closed.rows if rows else problem.closed.columns, 0.0)
     return _along_equal_masses(problem, weights, gradient)
 
 
 def _along_equal_masses(problem: Problem, weights: Tensor, gradient: Tensor) -> Tensor:
-    """A gradient in weights, without its mean where both masses are bound to be equal."""
+    """A gradient in weights, without its mean if both masses must be equal."""
     if not (problem.source.exact and problem.target.exact):
         return gradient
     # under "ones" the slope at a weight of zero is -inf
@@ -92,7 +94,7 @@ def _slope(side: Marginal, soft: Tensor, weights: Tensor, epsilon: float) -> Ten
 
 
 def _solved(problem: Problem, matrix: Tensor, right: Tensor) -> Tensor:
-    """The shortest solution where there are many: potentials may be shifted against each other."""
+    """The shortest solution if there are many, because potentials may be shifted against each other."""
     if isinstance(problem.source.divergence, KL) or isinstance(problem.target.divergence, KL):
         return newton_steps._solve(matrix, right[..., 0])[..., None]
     device = matrix.device
@@ -107,7 +109,7 @@ def _level_moves(side: PartialMarginal, f: Tensor, weights: Tensor, df: Tensor, 
 
 
 _FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs cost more
-_TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
+_TRACE = 1e-200  # a smaller weight leaves no mass in the plan from which its share could be found
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 Slope = Callable[[int], Tensor]
 
@@ -116,7 +118,7 @@ class Curvature(Protocol):
     """The Hessian of a value in its inputs."""
 
     def refusal(self, k: int) -> str | None:
-        """Why it is not offered in the k-th input; None where it is."""
+        """Why it is not supported in the k-th input; None if it is."""
 
     def product(self, direction: Sequence[Tensor | None]) -> Sequence[Tensor]:
         """Of a move of the inputs, None where one does not move: the moves of all slopes."""
@@ -246,7 +248,7 @@ class _Total(torch.autograd.Function):
     ) -> Tensor:
         ctx.slope, ctx.edges, ctx.curvature = slope, edges, curvature
         ctx.like = [None if x is None else (x.shape, x.dtype) for x in inputs]
-        # gradients in the weights read the cost again: kept by torch, it may not be written to meanwhile
+        # gradients in the weights read the cost again; as torch keeps it, it must not be modified in between
         ctx.save_for_backward(plan, inputs[0] if any(ctx.needs_input_grad[6:]) else None)
         return total.clone()
 
@@ -293,7 +295,7 @@ def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inp
 
 
 def _unoffered(problem: Problem) -> str | None:
-    """Why d<C, P>/da is not supported; None where it is."""
+    """Why d<C, P>/da is not supported; None if it is."""
     instead = "Differentiate solution.value, or pass"
     if problem.epsilon == 0:
         return (
@@ -322,7 +324,7 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     elif epsilon > 0 and problem.reference == "product":
         other_side, other_weights = problem.sides[1 - k]
         far = _FAR * max(1.0, epsilon, *(s.tau for s, _ in problem.sides if not s.hard))
-        if problem.closed is not None:  # a first grain of weight here opens what is closed for want of it
+        if problem.closed is not None:  # a first bit of weight here opens points that are closed for lack of it
             closed = problem.closed.columns if k == 0 else problem.closed.rows
             price = other_side.step(torch.full_like(other, far), other_weights, epsilon)
             other, other_weights = torch.where(closed, price, other), problem.given[1 - k]
@@ -330,7 +332,7 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
         cost = cost if k == 0 else cost.mT
         log_terms = (other[..., None, :] - cost) / epsilon + torch.log(other_weights)[..., None, :]
         soft = -epsilon * torch.logsumexp(log_terms, -1)
-        # a point without weight leaves no trace in the gap, so its potential is set here to the best one
+        # a point without weight does not affect the gap, so its potential is set to the best one here
         potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
         # (P1)_i / a_i without dividing by a_i
         ratio = torch.exp((potential - soft) / epsilon)

@@ -13,8 +13,8 @@ from torch import Tensor
 from jumbot._base.options import check_number, check_whole
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
+from jumbot.transport import _debiased as plain_divergence
 from jumbot.transport import _placement
-from jumbot.transport import _plain_divergence as plain_divergence
 from jumbot.transport._checks import Array, as_tensor, autocast, read_clouds, uncompiled
 from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned

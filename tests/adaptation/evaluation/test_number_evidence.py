@@ -14,7 +14,7 @@ from scipy.stats import wasserstein_distance
 import jumbot
 from jumbot._settings.recipes import RECIPES
 from jumbot.adaptation._candidates import candidates
-from jumbot.adaptation._evaluation.regression import weigh_numbers
+from jumbot.adaptation._evaluation.measures import weigh_numbers
 from jumbot.methods import for_numbers
 from tests.refusals import refused
 
@@ -56,7 +56,7 @@ def test_tune_says_where_it_cannot_know(tmp_path: Path) -> None:
     source, (X, _) = _moved(0, 0.0), _moved(1, 2.5)
     best = jumbot.tune(source, X, out=tmp_path / "a", runs=3, **SHORT | {"steps": 150})
     assert best.model.method["name"] == "source-only"
-    assert best.why[0].startswith("Whether to adapt cannot be determined without labels")
+    assert best.why[0].startswith("Whether adaptation helps cannot be determined without labels")
     assert best.table["gap"].iloc[0] > 0.75
     assert "No target label was used." in best.why
     page, text = ((tmp_path / "a" / f"tune.{ending}").read_text() for ending in ("html", "md"))

@@ -11,8 +11,8 @@ import pytest
 
 from jumbot.adaptation import _verdict as module
 from jumbot.adaptation._evaluation.decision import Harm, decide
+from jumbot.adaptation._evaluation.measures import NumberEvidence
 from jumbot.adaptation._evaluation.modularity import Evidence
-from jumbot.adaptation._evaluation.regression import NumberEvidence
 from jumbot.adaptation._search import Weighed
 from jumbot.adaptation._verdict import verdict
 

@@ -173,7 +173,7 @@ def test_a_folder_has_one_writer(tables: tuple[str, str], tmp_path: Path, capsys
 
 
 def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:
-    with writing(tmp_path / "new"), refused("is writing to it"), writing(tmp_path / "new"):
+    with writing(tmp_path / "new"), refused("new"), writing(tmp_path / "new"):
         pass
     assert not (tmp_path / "new").exists()
     with refused("nothere"):

@@ -103,8 +103,17 @@ def test_a_budget_too_small_for_a_step_is_refused(blobs: Any, clock: Clock, tmp_
     with pytest.raises(ArgumentError, match=r"^minutes: .*\b2 s\b"):
         jumbot.adapt(source, target, minutes=seconds / 60, out=tmp_path / "run")
     assert not (tmp_path / "run" / "config.json").exists()
-    with pytest.raises(jumbot.JumbotError, match=r"\bminutes: "):
+    with pytest.raises(ArgumentError) as caught:
         jumbot.tune(source, target, minutes=1e-9, jobs=1)
+    assert caught.value.argument == "minutes"
+
+
+def test_a_candidate_without_time_was_not_tried(blobs: Any, clock: Clock) -> None:
+    clock.spend(6, Trainer, "_one")
+    best = jumbot.tune(*blobs(), steps=MANY, minutes=20 / 60, jobs=1, evaluate_every=0)
+    assert best.table["candidate"].tolist() == ["source-only"]
+    assert any("not tried" in sentence.lower() and "tau=0.12" in sentence for sentence in best.why)
+    assert not any(" failed: " in sentence for sentence in best.why)
 
 
 def test_what_stands_beside_a_model_and_its_report_are_left_out_first(

@@ -209,7 +209,7 @@ def test_a_backbone_of_the_user_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_the_steps_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     adapt(SOURCE, TARGET, out=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
-    with refused(r"source_steps was 0|no steps on the source"):
+    with refused("start_from"):
         adapt(SOURCE, TARGET, start_from=tmp_path / "none", **{**SETTINGS, "source_steps": 0})
     adapt(SOURCE, TARGET, out=tmp_path / "first", **SETTINGS, method="jumbot")
     for lost in ("metrics.jsonl", "checkpoints/before.safetensors"):

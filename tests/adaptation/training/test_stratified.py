@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 from tests.refusals import refused
 
 
@@ -71,7 +71,7 @@ def test_a_target_smaller_than_the_minibatch_is_taken_whole() -> None:
 
 
 def test_nothing_to_sample() -> None:
-    with refused("no target samples"):
+    with refused("target"):
         ShuffledSampler(0, 10, seed=0)
     with refused("labelled"):
         StratifiedSampler(np.array([-1, -1]), 2, seed=0)

@@ -16,18 +16,20 @@ from jumbot.adaptation._evaluation import votes
 from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT, Witness, counted_votes
 
 LEVEL = 0.9
-"""Of the interval."""
+"""The confidence of the interval."""
 LEAST = 30
 """Samples of the target, and of the held-out source, below which nothing is estimated."""
 FACTOR, _BASE = 1.0, 0.1
-"""Half the interval is FACTOR (_BASE + the deviation of the votes), from `benchmarks/trust.py`: as wide as the floors
-on its width allow, so that families of data that were left out are covered."""
-_WIDEST = 0.5  # an interval wider than that would say nothing
+"""Half the interval is FACTOR (_BASE + the standard deviation of the votes), from `benchmarks/trust.py`: as wide as the
+limits on its width allow, so that families of data that were left out are covered.
+"""
+_WIDEST = 0.5  # a wider interval would be useless
 _MOST = 0.85  # a lower end above it cannot be promised without labels: a class may be wrong as a whole
-_ONLY = 2.0  # times as wide where no reference has a say
+_ONLY = 2.0  # times as wide if no reference votes
 UNSKILLED = 0.1
-"""Skill (`Witness.skill`) below which nothing is said: a classifier that nearly always predicts one class is right as
-often as that class is there, which it does not see."""
+"""Skill (`Witness.skill`) below which nothing is estimated: a classifier that nearly always predicts one class is right
+as often as that class occurs, which cannot be seen from its predictions.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ def estimate_accuracy(
 
     .. math:: \mathrm{median}(v) \pm c\, (b + \mathrm{sd}(v)) \text{ and the error of counting}
 
-    v are the agreements with the references, the transport cost (COT) and the threshold (ATC): each is blind to
-    something, and the median passes over what two of five are blind to.  b and c were chosen on families of data, each
-    judged by constants from the others.  The lower end never exceeds 85 %: without labels nobody can see that a class
-    was mistaken for another as a whole.  A classifier without `skill` on the held-out source has no estimate.
+    v are the agreements with the references, the transport cost (COT) and the threshold (ATC): each has a blind spot,
+    and the median ignores what at most two of the five miss.  b and c were chosen on families of data, each judged by
+    constants from the others.  The lower end never exceeds 85 %: without labels, a whole class mistaken for another
+    cannot be detected.  A classifier without `skill` on the held-out source has no estimate.
 
     >>> print(estimate_accuracy({"COT": 0.8, "ATC": 0.82, "agreement with trees": 0.78}, 500, 200))
     estimated accuracy 80 % (90 % interval 67 to 93 %)
@@ -88,7 +90,7 @@ _UNSKILLED = (
 
 
 def unknown(why: str, votes: Mapping[str, float] | None = None) -> EstimatedAccuracy:
-    """Nothing, and the reason."""
+    """No estimate, and the reason."""
     return EstimatedAccuracy(None, None, None, why, dict(votes or {}))
 
 
@@ -106,10 +108,10 @@ def _why(votes: Mapping[str, float], held: int) -> str:
 
 Array = np.ndarray[Any, Any]
 Prior = Literal["target", "equal"]
-_AGREE = 0.1  # total variation up to which two estimates of the target's class proportions are one
-_LEAST = 1e-3  # share below which a class is not made rarer still
+_AGREE = 0.1  # total variation up to which two estimates of the target's class proportions agree
+_LEAST = 1e-3  # smallest share of a class
 _COLDEST, _HOTTEST = 0.05, 20.0
-_LOOKED_AT = 50_000  # target samples whose means are taken: of more they are no better known
+_LOOKED_AT = 50_000  # target samples used for means: more would not improve them
 
 
 def some_of(logits: Tensor) -> Tensor:
@@ -126,7 +128,7 @@ class Calibration:
 
     temperature: float = 1.0
     offset: tuple[float, ...] | None = None
-    """Of each class; None where the network's own class proportions are kept."""
+    """Of each class; None if the network's own class proportions are kept."""
 
     def scores(self, logits: Tensor, prior: Prior = "target") -> Tensor:
         """Logarithms of the probabilities, except for a constant of each row."""
@@ -137,8 +139,8 @@ class Calibration:
 def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
     """The class proportions of the target, as far as two estimates agree on them.
 
-    `estimated` by expectation and maximisation, `planned` by the transport plan: their mean where they agree, and the
-    `source`'s where they do not, for then one of them is wrong, and a wrong share costs more than it brings.
+    `estimated` by expectation and maximisation, `planned` by the transport plan: their mean if they agree, and
+    otherwise the `source`'s, because one of them is wrong, and a wrong share costs more than a right one gains.
 
     >>> target_shares(np.array([0.7, 0.3]), np.array([0.74, 0.26]), np.array([0.5, 0.5])).round(2)
     array([0.72, 0.28])
@@ -160,9 +162,9 @@ def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float 
     .. math:: p = \mathrm{softmax}\bigl((z / T + b + \log \pi_t - \log \pi_s) / S \bigr)
 
     with the offset b of the witness, which makes z / T logits for the source's shares pi_s.  The target's pi_t are
-    those of `target_shares`, and the source's where these are further than .1 from them: a large move of the classes
-    is more often a mistake of the network, which both estimates share, than true.  S brings the mean confidence to the
-    estimated accuracy, where there is one, and changes no prediction.
+    those of `target_shares`, and the source's where these are further than .1 from them: a large change is more often a
+    mistake of the network, which both estimates share, than real.  S makes the mean confidence equal the estimated
+    accuracy, if there is one, and changes no prediction.
     """
     z, shares = some_of(logits).double(), np.maximum(witness.shares, _LEAST)
     estimated = votes.estimated_shares(witness.probabilities(z.numpy()), witness.shares)
@@ -177,7 +179,7 @@ def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float 
 
 
 def calibrating_temperature(logits: Tensor, accuracy: float) -> float:
-    """The temperature at which the mean confidence is this accuracy: probabilities then say how sure they may be.
+    """The temperature at which the mean confidence equals this accuracy.
 
     >>> round(calibrating_temperature(torch.tensor([[2.0, 0.0], [0.0, 2.0]]), 0.7310585), 3)
     2.0

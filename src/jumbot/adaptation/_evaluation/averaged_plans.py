@@ -15,7 +15,7 @@ from jumbot._base.options import check_number
 from jumbot.adaptation._evaluation.measures import UNLABELLED
 from jumbot.cost import joint_cost, squared_euclidean
 from jumbot.errors import ArgumentError
-from jumbot.methods._proportions import LEAST_WEIGHT, OUTSIDE
+from jumbot.methods._joint_transport import LEAST_WEIGHT, OUTSIDE
 from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +28,7 @@ _ROUNDING = 1e-10  # of the squared size of embeddings: in float32 those of equa
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """The problem whose plan is read: cost eta1 |z - z'|^2 + eta2 CE, price tau of a marginal, entropy epsilon."""
+    """The problem whose plan is used: cost eta1 |z - z'|^2 + eta2 CE, marginal penalty tau, entropy epsilon."""
 
     eta1: float
     eta2: float
@@ -48,12 +48,12 @@ def scaled_settings(
 ) -> PlanSettings:
     """Settings that do not depend on the scale of the embedding, from distances within the source.
 
-    Let w be the squared distance of a source sample to the nearest of its own class in a stratified minibatch, b to
-    the nearest of another class.  Then eta1 = 1 / median(b), so that a cost of one leads to the next class;
-    eta2 = .5 / log C, so that a prediction without any confidence costs one half; epsilon = eta2, so that a sample is
-    shared among the classes by its softmax output times the kernel of the distances.  A sample that lies beyond
-    median(w) by the distance to the next class, or by twice the spread of w if that is more, shall receive a tenth of
-    the mass: tau = max(median(b) - median(w), 2 (q95(w) - median(w))) / (2 log 10 median(b)).
+    Let w be the squared distance of a source sample to the nearest of its own class in a stratified minibatch, b to the
+    nearest of another class.  Then eta1 = 1 / median(b), so that a cost of one leads to the next class; eta2 = .5 / log
+    C, so that a prediction without any confidence costs one half; epsilon = eta2, so that a sample is shared among the
+    classes by its softmax output times the kernel of the distances.  A sample that lies beyond median(w) by the
+    distance to the next class, or by twice the spread of w if that is more, receives a tenth of the mass: tau =
+    max(median(b) - median(w), 2 (q95(w) - median(w))) / (2 log 10 median(b)).
 
     >>> scaled_settings(torch.tensor([[0.0], [0.0], [10.0], [10.0]]), [0, 0, 1, 1], 2)
     PlanSettings(eta1=0.01, eta2=0.721..., tau=0.217..., epsilon=0.721...)
@@ -66,20 +66,20 @@ def scaled_settings(
         other.append(np.where(same, math.inf, cost).min(0))
     within, between = (x[np.isfinite(x)] for x in (np.concatenate(own), np.concatenate(other)))
     w, spread = (np.median(within), np.quantile(within, 0.95) - np.median(within)) if len(within) else (0.0, 0.0)
-    # one class alone: as if the next one were at twice the distance
+    # a single class: as if the next one were at twice the distance
     b = float(np.median(between) if len(between) else 4 * w)
     eta2 = 0.5 / math.log(max(classes, 2))
     if not b > _ROUNDING * _mean_square(source.features):
-        # no two classes are apart, as among a few rows that come again and again: the predictions alone can tell them
+        # classes coincide, as among a few repeated rows: only the predictions can distinguish them
         return PlanSettings(0.0, eta2, 1 / (2 * math.log(10)), eta2)
     return PlanSettings(1 / b, eta2, float(max(b - w, 2 * spread) / (2 * math.log(10) * b)), eta2)
 
 
 class SourceMinibatches:
-    """Labelled samples and their stratified minibatches: equally many of each stratum, repeated where there are few.
+    """Labelled samples and their stratified minibatches: equally many of each stratum, repeated if there are few.
 
-    A stratum is a class of one source; `origins` says which of several sources each sample is from.  `values`
-    `(n, outputs)` are numbers in the place of labels, where these are what the plan compares.
+    A stratum is a class of one source; `origins` says which of several sources each sample is from.  `values` `(n,
+    outputs)` are numbers instead of labels, if the plan compares numbers.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class SourceMinibatches:
             raise ArgumentError(
                 f"labels_s: values from {labels.min()} to {labels.max()}, but the logits have {classes} classes."
             )
-        # as they came: of a million embeddings a copy in float64 is gigabytes, so minibatches alone are converted
+        # unchanged: a float64 copy of a million embeddings takes gigabytes, so only minibatches are converted
         features = features.detach().cpu()
         self.features = features if known.all() else features[torch.from_numpy(known)]
         if not all_finite(self.features):
@@ -164,7 +164,7 @@ def received_by_stratum(
     """(n, strata): m times the mass that each target sample receives from each, averaged over its minibatches."""
     n, m = len(z), min(MINIBATCH, len(z))
     order = rng.permutation(n)
-    # the last minibatch is filled up with samples of earlier ones, so that all have one size
+    # the last minibatch is filled up with samples of earlier ones, so that all have the same size
     order = np.concatenate([order, rng.choice(order[: n - n % m], -n % m, replace=False)])
     total, times = np.zeros((n, len(source.groups))), np.zeros(n)
     for batch in order.reshape(-1, m):
@@ -190,7 +190,7 @@ def received_by_stratum(
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What plans say whose source weights are the votes of the target."""
+    """Results of plans whose source weights are the votes of the target."""
 
     columns: Array
     """(n, strata) mass that each target sample receives."""
@@ -219,7 +219,7 @@ def settle(
 
 @dataclass(frozen=True, eq=False)
 class PlanReader:
-    """What target samples receive from a source whose weights have settled: for those that had no vote in it."""
+    """What target samples receive from a source with settled weights, for samples that had no vote."""
 
     source: SourceMinibatches
     settings: PlanSettings
@@ -247,8 +247,8 @@ def by_source(columns: Array, source: SourceMinibatches) -> Array:
 
 
 def votes(columns: Array, voting: Array) -> Array:
-    """One vote per sample; of those that may vote, or of all where none may."""
+    """One vote per sample; from those that may vote, or from all if none may."""
     kept = columns[voting] if voting.any() else columns
     total = kept.sum(1, keepdims=True)
-    # a column that has underflowed to zero says nothing about its class
+    # a column that has underflowed to zero contains no information about its class
     return np.where(total > 0, kept / np.where(total > 0, total, 1.0), 1 / columns.shape[1])

@@ -17,36 +17,39 @@ from jumbot.methods import SOURCE_ONLY
 Array = np.ndarray[Any, Any]
 #: From `benchmarks/trust.py`, judged on families of data that were left out.
 LEAST_GAIN = 0.02
-"""What the votes must differ by on the accuracy of both; and by one standard error of the difference at least."""
+"""The least difference of the votes on the accuracy of both; it must also exceed one standard error."""
 SURE = 2.0
-"""Standard errors by which the modularity of one must be larger."""
+"""Standard errors by which one modularity must be larger."""
 NEARER = 0.03
-"""Deviations by which adapted numbers must be nearer to those of plain models of the source."""
+"""Standard deviations by which adapted numbers must be closer to those of the reference models."""
 FEW = 0.02
-"""Share of changed predictions below which both are the same."""
+"""Share of changed predictions below which both count as equal."""
 LEAST_STEPS = 50
-"""Of training, below which both are still mostly chance."""
+"""Steps of training below which both are still mostly chance."""
 
 
 @dataclass(frozen=True)
 class Harm(Record):
     """Comparison of an adapted classifier with source-only, without target labels.
 
-    `adapted` and `source_only` are the means of the votes on the accuracy of both; of numbers, minus the mean distance
-    in deviations to those of plain models of the source.
+    `adapted` and `source_only` are the means of the votes on the accuracy of both; for numbers, minus the mean distance
+    to those of the reference models, in standard deviations.
     """
 
     adapted: Measured
     source_only: Measured
     changed: Portion
-    """Share of the target's predictions that differ; of numbers, their mean difference in deviations, up to 1."""
+    """Share of the target's predictions that differ; for numbers, their mean difference in standard deviations, up to
+    1.
+    """
     numbers: bool = False
-    """Whether numbers are predicted: then adaptation must win."""
+    """Whether numbers are predicted: adaptation must then be clearly better."""
     error: Measured = 0.0
     """Standard error of the difference, over the votes."""
     modularity: Measured | None = None
-    """How far the adapted predictions respect the neighbourhoods of the target better; None where the classes of the
-    source are no neighbourhoods."""
+    """How much better the adapted predictions respect the neighbourhoods of the target; None if the classes of the
+    source do not form neighbourhoods.
+    """
     modularity_error: Measured = 0.0
     """Standard error of it, over the samples."""
 
@@ -70,7 +73,7 @@ class Harm(Record):
             found.append(f"the votes put its accuracy at {_percent(self.adapted)} and that of source-only at {alone}")
         if self.modularity is not None and self.modularity < -SURE * self.modularity_error:
             found.append("its predictions respect the neighbourhoods of the target less")
-        changed = f"it changed {100 * self.changed:.0f} % of the predictions"  # which alone is no sign of harm
+        changed = f"it changed {100 * self.changed:.0f} % of the predictions"  # which alone is not a sign of harm
         return (*found[:-1], f"{found[-1]}, and {changed}") if found else ()
 
     @property
@@ -80,7 +83,7 @@ class Harm(Record):
 
     @property
     def helps(self) -> bool:
-        """Whether the adapted classifier is the one to return."""
+        """Whether to return the adapted classifier."""
         if self.changed < FEW:
             return False
         if self.numbers:
@@ -103,10 +106,10 @@ def weigh_harm(
 ) -> Harm:
     r"""From the votes on the accuracy of both, in pairs, and what each sample has `gained` in modularity.
 
-    `gained` `(m,)` is given where the classes of the source are neighbourhoods (`Panel.neighbours`).  There the adapted
-    classifier is taken where its modularity on the target is larger by two standard errors, and the votes v do
-    not give it 2 points less: balanced classes are neighbourhoods too, where the target has one.  Elsewhere it is taken
-    where the votes give it more, by 2 points and by the standard error of the difference:
+    `gained` `(m,)` is given if the classes of the source form neighbourhoods (`Panel.neighbours`).  The adapted
+    classifier is then chosen if its modularity on the target is larger by two standard errors, unless the votes v put
+    it 2 points behind: if the target has only one class, dividing it into neighbourhoods is wrong.  Otherwise it is
+    chosen if the votes put it ahead, by 2 points and by the standard error of the difference:
 
     .. math:: \bar d > \max(0.02,\; \mathrm{sd}(d) / \sqrt{k}), \quad d = v_{\mathrm{adapted}} - v_{\mathrm{alone}}
 
@@ -128,7 +131,7 @@ def _standard_error(values: Array) -> float:
 def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
     """Of two methods that predict classes, by their votes and the target's neighbourhoods.
 
-    Networks of the same folds are compared in pairs, and others each with each.
+    Networks of the same folds are compared in pairs, others each with each.
     """
     paired = len(adapted.predicted) == len(alone.predicted)
     both = (
@@ -144,7 +147,7 @@ def weigh_witnesses(adapted: Witness, alone: Witness) -> Harm:
 def weigh_distances(
     adapted: Sequence[Array], alone: Sequence[Array], references: Mapping[str, Sequence[Array]]
 ) -> Harm:
-    """Numbers `(n, outputs)` of both, fold by fold, by their distances to those of each reference."""
+    """Compare the numbers `(n, outputs)` of both, fold by fold, by their distances to those of each reference."""
     apart = float(np.mean([np.abs(a - b).mean() for a, b in zip(adapted, alone, strict=True)]))
     far = []
     for own in (adapted, alone):
@@ -160,7 +163,7 @@ class Decision(Record):
     method: str
     why: str
     asked: bool = False
-    """Whether the user requested the method, which is then kept in any case."""
+    """Whether the user requested the method, which is then always kept."""
     harm: Harm | None = None
     """The comparison; None if there was none."""
     estimates: dict[str, float | None] = field(default_factory=dict)
@@ -171,7 +174,7 @@ class Decision(Record):
 
 
 def decide(harm: Harm, adapted: str) -> Decision:
-    """The adapted classifier, or source-only if it is better or neither clearly is.
+    """Choose the adapted classifier, or source-only if it is better or neither clearly is.
 
     >>> print(decide(Harm(0.7, 0.8, 0.3), "jumbot"))
     source-only was chosen over jumbot: the votes put its accuracy at 80 %, and that of jumbot at 70 %.

@@ -1,4 +1,4 @@
-"""What the plan shows after adaptation: class proportions, absent classes, unexplained samples, and what is unusual."""
+"""What the plan shows after adaptation: class proportions, absent classes, unexplained samples, unusual properties."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Array = np.ndarray[Any, Any]
 
 UNEXPLAINED = 0.25  # a sample that receives less than this share of what a source sample receives is unexplained
 ABSENT = 0.1  # a class below this share of an equal proportion seems absent
-MOST_UNEXPLAINED = 0.3  # shares above which something is named
+MOST_UNEXPLAINED = 0.3  # shares above which something is reported
 MOST_DISAGREEMENT = 0.3
 MOST_DEVIATION = 0.2
-MOST_MOVED = 0.4  # a poor classifier is rightly moved by up to a third: digits, 59 to 94 % accuracy
+MOST_MOVED = 0.4  # adaptation rightly moves a poor classifier by up to a third: digits, 59 to 94 % accuracy
 MOST_ENTROPY = 0.1  # nats by which the mean entropy of the predictions may rise through adaptation
-NEARLY_ONE = 0.95  # share of the class that the target is predicted as
+NEARLY_ONE = 0.95  # share of the predicted class in the target
 _LEAST_MASS = 1e-3  # between source samples: below it the settings explain nothing
 
 
@@ -152,44 +152,42 @@ def diagnose(
         + \tau\, \mathrm{KL}(P^\top 1 \mid b), \quad
         C_{ij} = \eta_1 \|z_i - z_j\|^2 + \eta_2\, \mathrm{CE}(y_i, f(z_j))
 
-    Every target sample is in one minibatch a pass; source minibatches are stratified.
+    Every target sample is in one minibatch per pass; source minibatches are stratified.
 
-    **Class proportions.** The plain mass per class is pulled towards the stratified source, because tau prices the
-    source marginal, and it forgets samples at large cost.  So each target sample but outliers has one vote, shared
-    among the classes as its column of the plan; the votes become the class weights in `a`, and the next pass starts
-    from these, until they agree.  With eta1 = 0, epsilon = eta2 and a free source marginal this is the EM algorithm for
-    label shift (Saerens et al. 2002) on the softmax outputs; the distances keep it right where these are not
-    calibrated.
+    **Class proportions.** The plain mass per class is biased towards the stratified source, because tau penalises
+    deviations from the source marginal, and it ignores samples at large cost.  So each target sample except outliers
+    has one vote, divided among the classes as in its column of the plan; the votes become the class weights in `a` of
+    the next pass, until both agree.  With eta1 = 0, epsilon = eta2 and a free source marginal this is the EM algorithm
+    for label shift (Saerens et al. 2002) on the softmax outputs; the distances correct it if these are not calibrated.
 
     **Received mass** of sample j is m (P' 1)_j relative to the median that source samples receive from the rest of
-    the source by their distances.  So the reference of the entropy, which multiplies the plan by a constant, drops out.
+    the source by their distances.  So the reference of the entropy, which multiplies the plan by a constant, cancels.
 
-    **Shares of the sources**, where there are several: strata are then classes of one source, votes and weights `a` are
-    of strata, and the vote of a sample is what it receives from which source.
+    **Shares of the sources**, if there are several: strata are then the classes of each source, votes and weights `a`
+    refer to strata, and the vote of a sample says how much it receives from which source.
 
-    **Signs** are samples that nothing explains, embedding and classifier that disagree, predicted and estimated
-    proportions that differ, and a target predicted as nearly one class.  Training against the plan hides some of them,
-    so give `before`, the diagnosis of the same samples before adaptation: then also where the two disagree on the
-    proportions, and where the predictions have become less certain.  They are no verdict: a good adaptation may show
-    any of them.  **Negative transfer** is what `harm` says, by the one rule that also chooses between classifiers.
+    **Signs** are unexplained samples, an embedding and a classifier that disagree, predicted and estimated proportions
+    that differ, and a target predicted as nearly one class.  Training against the plan hides some of them, so pass
+    `before`, the diagnosis of the same samples before adaptation: signs then include disagreement of the two on the
+    proportions, and predictions that have become less certain.  They prove nothing: a good adaptation may show any of
+    them.  **Negative transfer** is decided by `harm`, the same rule that chooses between classifiers.
 
     Parameters
     ----------
     features_s, labels_s
-        Source embeddings `(n, d)` and classes `(n,)`; rows labelled -1 are passed over.
+        Source embeddings `(n, d)` and classes `(n,)`; rows labelled -1 are ignored.
     features_t, logits_t
         Target embeddings `(m, d)` and logits `(m, C)`.
     origins
-        Which of several sources each source sample is from, `(n,)`.
+        The source of each sample, if there are several, `(n,)`.
     settings
-        The problem; by default `scaled_settings`, which makes the diagnosis comparable between methods and
-        independent of the scale of the embedding.  These also stand in for settings that cannot tell anything:
-        tau = inf, where every sample receives all of its mass, and a tau so small that not even source samples
-        explain each other.
+        The problem; by default `scaled_settings`, which makes the diagnosis comparable between methods and independent
+        of the scale of the embedding.  These also replace settings that carry no information: tau = inf, with which
+        every sample receives all of its mass, and a tau so small that not even source samples explain each other.
     before
         The diagnosis of the same target with the network before adaptation, to compare with.
     seed
-        Of the minibatches: the same seed gives the same diagnosis.
+        The seed of the minibatches; the same seed gives the same diagnosis.
 
     >>> z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
     >>> target = torch.tensor([[0.0, 0.1], [4.0, 0.1], [4.1, 0.1], [99.0, 0.0]])
@@ -214,7 +212,7 @@ def read_plans(
     before: Diagnosis | None = None,
     seed: int = 0,
 ) -> tuple[Diagnosis, PlanReader]:
-    """The diagnosis of `diagnose`, and what reads the same plans for further samples of the target."""
+    """The diagnosis of `diagnose`, and a reader of the same plans for further samples of the target."""
     source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
     z, logits = features_t.detach().cpu(), logits_t.detach().cpu()
     _check_target(source, z, logits)
@@ -271,7 +269,8 @@ def read_plans_of_numbers(
     origins: Array | None = None,
     seed: int = 0,
 ) -> tuple[Diagnosis, PlanReader, PlanReader]:
-    """What distances tell, where numbers are predicted; what reads distances, and what reads shares of the sources.
+    """The diagnosis from distances if numbers are predicted, a reader of distances, and one of the shares of the
+    sources.
 
     The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
     """
@@ -293,7 +292,7 @@ def read_plans_of_numbers(
 def widened(
     found: Diagnosis, before: Diagnosis | None, received: Array, shares: Array | None, classes: Array
 ) -> Diagnosis:
-    """The diagnosis of a part of the target, with what every sample of it receives and is predicted as."""
+    """The diagnosis of a part of the target, extended by the received mass and prediction of every sample."""
     explained = received >= UNEXPLAINED
     found = replace(
         found,
@@ -302,7 +301,7 @@ def widened(
         source_shares=shares,
         transported_mass=float(received.mean()),
     )
-    if not len(found.class_proportions):  # numbers: no class, and no reason that classes give
+    if not len(found.class_proportions):  # numbers: no classes, and no signs from classes
         return replace(found, signs=_signs(1 - explained.mean(), 0.0, np.zeros(1), np.zeros(1)))
     predicted = np.bincount(classes, minlength=len(found.class_proportions)) / len(classes)
     signs = _signs(float(1 - explained.mean()), found.disagreement, predicted, found.class_proportions)
@@ -312,7 +311,7 @@ def widened(
 
 
 def less_explained(found: Diagnosis, received: Array | None) -> Diagnosis:
-    """The diagnosis where samples receive no more than this, if that is known, and what follows from it."""
+    """The diagnosis if samples receive at most this much, if known."""
     if received is None:
         return found
     received = np.minimum(found.received_mass, received)
@@ -335,7 +334,7 @@ def _distance(p: Array, q: Array) -> float:
 
 
 def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
-    """The diagnosis of a target for which these classes are predicted, not those of the logits alone, and the harm."""
+    """The diagnosis with these predicted classes instead of those of the logits, and with the harm."""
     predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
     old = _collapse(diagnosis.predicted_proportions, labels)
     signs = tuple(sign for sign in diagnosis.signs if sign not in old) + _collapse(predicted, labels)
@@ -343,9 +342,9 @@ def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: 
 
 
 def one_class(predicted: Array, shares: Array) -> str:
-    """Nearly one class for the whole target, where the source has several in these shares; empty otherwise.
+    """A sign if nearly one class is predicted for the whole target, although the source has several in these shares.
 
-    The other classes have less than half of what they are of the source.
+    The other classes have less than half of their share in the source.
 
     >>> one_class(np.array([0.99, 0.01]), np.array([0.95, 0.05]))
     '99 % of the target is predicted as one class, which makes up 95 % of the source'
@@ -371,7 +370,7 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
     reasons = []
     if unexplained > MOST_UNEXPLAINED:
         reasons.append(f"{100 * unexplained:.0f} % of the target samples are explained by no source sample")
-    if unexplained == 1:  # of no sample at all nothing more can be said
+    if unexplained == 1:  # without explained samples there are no further signs
         return tuple(reasons)
     if disagreement > MOST_DISAGREEMENT:
         reasons.append(

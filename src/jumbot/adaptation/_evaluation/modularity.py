@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 from torch.nn import functional as F
 
-from jumbot.adaptation._evaluation.measures import as_array
-from jumbot.adaptation._evaluation.regression import smoothness
+from jumbot.adaptation._evaluation.measures import as_array, smoothness
 from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
 NEIGHBOURS = 7
-MOST = 2000  # samples that are looked at
+MOST = 2000  # samples that are used
 NEIGHBOURLY = 0.5
-"""Of the largest possible modularity: where the labels of a source have more, its classes are neighbourhoods."""
+"""Share of the largest possible modularity above which the classes of a source form neighbourhoods."""
 _CHUNK = 512  # rows of the matrix of distances at once
 _SIDE = 16  # images are compared at this size
 
@@ -40,7 +39,7 @@ def nearest(rows: Any, k: int = NEIGHBOURS) -> Array:
         raise ArgumentError("rows: contains NaN or infinity; drop or fill them first.")
     if k < 1:
         raise ArgumentError(f"k: got {k!r}; at least one neighbour is needed.")
-    x = x - x.mean(0)  # |x|^2 + |y|^2 - 2 xy loses what a large common offset would take
+    x = x - x.mean(0)  # |x|^2 + |y|^2 - 2 xy would lose digits to a large common offset
     squares = np.einsum("ij,ij->i", x, x)
     found = []
     for start in range(0, len(x), _CHUNK):
@@ -98,7 +97,7 @@ def neighbourly(labels: Array, neighbours: Array) -> float:
 
 
 def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
-    """(indices, rows): at most `MOST` samples as the network gets them, as rows; images shrunk, views averaged."""
+    """(indices, rows): at most `MOST` samples of the network input, as rows; images are shrunk, views averaged."""
     index = some_samples(domain, seed)
     return index, rows_of(domain, index)
 
@@ -130,9 +129,9 @@ _SURE = 2.0  # standard errors
 
 @dataclass(frozen=True)
 class Evidence:
-    """The score of a candidate: its predictions respect neighbourhoods of the target, and the others agree.
+    """The score of a candidate: how far its predictions respect neighbourhoods of the target and agree with the others.
 
-    The other scores are known selection rules, to compare with.
+    The other scores are established selection rules, for comparison.
     """
 
     modularity: float
@@ -158,20 +157,20 @@ class Evidence:
         return bool(gain.mean() > _SURE * gain.std() / math.sqrt(len(gain)))
 
     def words(self) -> str:
-        """The sum that was compared."""
+        """The score with its parts, for messages."""
         return f"{self.value:.3f} (modularity {self.modularity:.3f} + agreement {self.agreement:.3f})"
 
 
 def weigh(probabilities: Mapping[str, Any], neighbours: Any) -> dict[str, Evidence]:
-    r"""The evidence for each of several candidates.
+    r"""The score of each of several candidates.
 
     .. math::
         \mathrm{evidence}_k = \mathrm{modularity}(y_k)
         + \frac1n \sum_i \Bigl\langle p_{ki},\; \frac1K \sum_l p_{li} \Bigr\rangle
 
     with probabilities `p_k` `(n, C)` of the same n target samples by candidate, their largest entries `y_k`, and
-    `neighbours` `(n, k)` of each sample among them.  Collapse to one class has modularity 0; what only one candidate
-    believes has little agreement.
+    `neighbours` `(n, k)` of each sample among them.  Collapse to one class has modularity 0; predictions of a single
+    candidate have little agreement.
 
     >>> sure, unsure = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]
     >>> found = weigh({"a": sure, "b": sure, "c": unsure}, [[1], [0]])
@@ -192,16 +191,18 @@ def weigh(probabilities: Mapping[str, Any], neighbours: Any) -> dict[str, Eviden
     }
 
 
-_TELLING = 0.1  # of the best source: below it, neighbours say nothing about labels here
-_DOUBTFUL = 0.5  # of the best source's: above it, sources differ as data sets do
+_TELLING = 0.1  # of the best source: below it, neighbours carry no information about labels
+_DOUBTFUL = 0.5  # of the best source's: above it, the difference is normal between data sets
 
 
 def trust_in_sources(source: Domain, seed: int = 0) -> list[float]:
-    """A number from 0 to 1 for each source: 1 unless its labels agree with their neighbours far less than others'.
+    """A number from 0 to 1 for each source: 1 unless its labels agree much less with their neighbours than those of the
+    others.
 
     Agreement is the modularity of the labels among the nearest neighbours within the source, divided by its largest
-    possible value 1 - sum of squared class proportions: 0 for labels at random.  Of numbers it is Moran's I.  A network
-    learns wrong labels by heart, so that no plan in its embedding would tell; these neighbours are of the inputs.
+    possible value 1 - sum of squared class proportions: 0 for labels at random. For numbers it is Moran's I.
+    Neighbours are computed in the inputs, because a network memorises wrong labels, which then cannot be seen in its
+    embedding.
 
     >>> from jumbot.data import as_domain
     >>> from jumbot.data._paths import join_domains
@@ -218,7 +219,7 @@ def trust_in_sources(source: Domain, seed: int = 0) -> list[float]:
 
 
 def _agreement(part: Domain, seed: int) -> float:
-    """1 where neighbours share their labels, about 0 where these are random, or too few to tell."""
+    """1 if neighbours share their labels, about 0 if these are random, or too few."""
     if len(part) < 2:
         return 0.0
     index, rows = some_rows(part, seed)

@@ -12,24 +12,24 @@ from torch import Tensor
 
 from jumbot._base.progress import progress
 from jumbot._settings.training import Training
+from jumbot.adaptation._evaluation.measures import smoothness
 from jumbot.adaptation._evaluation.modularity import nearest, rows_of
-from jumbot.adaptation._evaluation.regression import smoothness
 from jumbot.adaptation._evaluation.selection import scores
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.data._domain import Domain
 from jumbot.loss import JointTransportLoss
 from jumbot.methods.base import Method, TargetOutputs
 from jumbot.methods.network import Network
-from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 
 _ROWS = 500  # samples in one forward pass
-_SCORED = 2000  # target samples that the label-free scores look at
+_SCORED = 2000  # target samples for the label-free scores
 _BATCHES = 5  # minibatches behind the transport score
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What only the records may see: labels of target minibatches, a labelled set to evaluate on, held-out source."""
+    """Data for the records only: labels of target minibatches, a labelled set to evaluate on, held-out source."""
 
     target_labels: np.ndarray | None = None
     evaluated: Domain | None = None
@@ -37,7 +37,7 @@ class Watch:
 
 
 class Monitor:
-    """Looks at the network between steps; it changes nothing."""
+    """Evaluates the network between steps, without changing it."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Monitor:
         self.neighbours: np.ndarray = np.empty((0, 0), np.int64)
 
     def evaluate(self, whole: bool) -> dict[str, Any]:
-        """Scores, and accuracies where there are labels; of `evaluate_samples` samples unless `whole`."""
+        """Scores, and accuracies if there are labels; of `evaluate_samples` samples unless `whole`."""
         limit = None if whole else self.training.evaluate_samples
         some = _sample(self.target, min(_SCORED, limit or _SCORED), self.training.seed)
         logits = logits_of(self.network, some, self.device)
@@ -84,7 +84,7 @@ class Monitor:
         return found | {name: value for name, value in given.items() if value is not None}
 
     def _neighbours(self, some: Domain) -> np.ndarray:
-        """Of target samples, among themselves; found once for as many samples."""
+        """The neighbours of target samples; found once for each number of samples."""
         if len(self.neighbours) != len(some):
             self.neighbours = nearest(rows_of(some))
         return self.neighbours
@@ -94,7 +94,7 @@ class Monitor:
         return TargetOutputs(*outputs(self.network, self.target, self.device))
 
     def _transport_value(self) -> float | None:
-        """The mean full value of the method's own transport problem, on minibatches that are the same at each look."""
+        """The mean full value of the method's own transport problem, on the same minibatches at each evaluation."""
         joint = getattr(self.method, "joint", None)
         if not isinstance(joint, JointTransportLoss):
             return None
@@ -107,7 +107,7 @@ class Monitor:
         targets = ShuffledSampler(len(self.target), size, seed)
         values = []
         training = joint.training
-        joint.eval()  # a look does not move the running scale of the embedding
+        joint.eval()  # an evaluation does not update the running scale of the embedding
         for i in range(_BATCHES):
             rows = sources.batch(i)
             z_s, _ = outputs(self.network, self.source.subset(rows), self.device)
@@ -120,7 +120,7 @@ class Monitor:
 def outputs(network: Network, domain: Domain, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
     """Embeddings and logits of all samples of a domain, in evaluation mode, on the CPU.
 
-    Where a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
+    If a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
     of their probabilities.
     """
     z, y = _gathered(_outputs(network, domain, device), len(domain))
@@ -134,7 +134,7 @@ def logits_of(network: Network, domain: Domain, device: torch.device | str | Non
 
 
 def _gathered(parts: Iterable[tuple[Tensor, ...]], count: int) -> list[Tensor]:
-    """Rows one part after the other, each written where it belongs.
+    """Rows, part by part, each written to its place.
 
     A list of small tensors, each made between large ones that are freed, would leave holes in the memory.
     """
@@ -173,7 +173,7 @@ def _forward(network: Network, x: Tensor, images: bool) -> tuple[Tensor, Tensor]
 
 
 def _sample(domain: Domain, limit: int, seed: int) -> Domain:
-    """The same `limit` samples at each look."""
+    """The same `limit` samples at each evaluation."""
     if len(domain) <= limit:
         return domain
     return domain.subset(np.sort(np.random.default_rng((seed, 5)).choice(len(domain), limit, replace=False)))

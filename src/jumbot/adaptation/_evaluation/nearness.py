@@ -1,6 +1,6 @@
 """Samples that do not resemble the source, by features that training does not change.
 
-So an outlier stays one however long a network learns.
+So an outlier remains one, however long a network is trained.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from jumbot.data._inputs import PIXELS, InputFormat
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network
 
-FEWEST = 20  # samples of either domain, below which nothing can be called typical
+FEWEST = 20  # samples of either domain needed to define what is typical
 _DEVIATIONS = 1.75  # beyond what is typical of the target at which a sample becomes unexplained
 _MOST, _EACH = 256, 5  # centres, and samples behind one of them on average
 _NEAREST = 3
 _ROUNDS = 10
-_SEEN = 4000  # samples that centres and typical distances are learned on
+_SEEN = 4000  # samples used to learn centres and typical distances
 _CHUNK = 4096
-_APART = 100.0  # deviations of the source by which no shift moves a whole target
+_APART = 100.0  # deviations of the source: no shift moves a whole target further
 _OWN = 0.95  # quantile of the source's own distances, up to which nothing is far
 
 
 @dataclass(frozen=True, eq=False)
 class Nearness:
-    """What a source looks like, in a few centres, and how far from them the samples of its target typically are."""
+    """A description of a source by a few centres, and the typical distance of target samples from them."""
 
     centres: np.ndarray
-    """(k, d) of the source, around its mean: means of several samples, never one of them."""
+    """(k, d) centres of the source, around its mean: means of several samples, never single ones."""
     middle: np.ndarray
-    """(d,) mean of the target: what moves all of it makes nothing an outlier.  Of the source, where that is too far."""
+    """(d,) mean of the target, because a move of the whole target makes no sample an outlier; of the source if the
+    target is too far away.
+    """
     typical: float
     """Median distance of target samples; of the source's own where `middle` is the source's."""
     deviation: float
     """Of these distances, robust."""
     own: float
-    """What 95 % of the source's own distances are below."""
+    """The 95 % quantile of the source's own distances."""
 
     def received(self, rows: np.ndarray) -> np.ndarray:
         """(n,) how well the source explains each sample: 1 for a typical one, below 0.25 for one that it does not.
@@ -66,7 +68,7 @@ class Nearness:
 
     @classmethod
     def from_tensors(cls, found: Mapping[str, Tensor], where: Any) -> Nearness | None:
-        """The inverse of `to_tensors`; None where a file of before this version has none."""
+        """The inverse of `to_tensors`; None for a file of an earlier version without it."""
         if not found:
             return None
         centres, middle, facts = (found.get(name, torch.empty(0)) for name in ("centres", "middle", "facts"))
@@ -77,7 +79,7 @@ class Nearness:
 
 
 Rows = Callable[[Domain], np.ndarray]
-"""What samples are compared by: features that are not trained, or the embeddings of a network."""
+"""The features by which samples are compared: untrained ones, or the embeddings of a network."""
 
 
 def of_domains(source: Domain, target: Domain, rows: Rows, seed: int = 0) -> Nearness | None:
@@ -96,12 +98,13 @@ def received_by(nearness: Nearness | None, domain: Domain, rows: Rows) -> np.nda
 
 
 def learn_nearness(source: np.ndarray, target: np.ndarray, seed: int = 0) -> Nearness | None:
-    """From `(n, d)` features of both domains; None where there are too few samples, or where they do not vary.
+    """From `(n, d)` features of both domains; None if there are too few samples, or if they do not vary.
 
-    The features are those that the network gets, a frozen backbone's among them: however long it is trained, a sample
-    that is far from all of the source stays so.  Distances are to the three nearest centres of the source, each domain
-    around its own mean, and are compared with those of the target itself: that all of it has moved says nothing about
-    one sample.  Where it has moved by more than a hundred deviations of the source, the source explains none of it.
+    The features are the input of the network, for example those of a frozen backbone: however long it is trained, a
+    sample that is far from all of the source stays so.  Distances are to the three nearest centres of the source, each
+    domain around its own mean, and are compared with those of the target itself, because a move of the whole target
+    says nothing about one sample.  If it has moved by more than a hundred deviations of the source, the source explains
+    none of it.
 
     >>> rng = np.random.default_rng(0)
     >>> found = learn_nearness(rng.normal(size=(200, 4)), rng.normal(size=(100, 4)) + 3)
@@ -134,7 +137,7 @@ def _centres(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for _ in range(_ROUNDS):
         nearest = _squared(rows, centres).argmin(1)
         sizes = np.bincount(nearest, minlength=len(centres))
-        own = (nearest == np.flatnonzero(sizes > 1)[:, None]).astype(rows.dtype)  # one sample alone is somebody's data
+        own = (nearest == np.flatnonzero(sizes > 1)[:, None]).astype(rows.dtype)  # single samples would be private
         centres = own @ rows / own.sum(1, keepdims=True)
         if not len(centres):
             return rows.mean(0, keepdims=True)
@@ -166,7 +169,7 @@ PICTURE = _CELLS**2 * _DIRECTIONS + _SHADES**2
 def frozen_rows(network: Network, format: InputFormat, domain: Domain) -> Callable[[Domain], np.ndarray] | None:
     """Features that are fixed before training: rows themselves, edges and shades of pictures, statistics of signals.
 
-    None for tensors that only a backbone of the user's knows how to read, and for signals that one reads.
+    None for tensors and signals that only the user's own backbone can read.
     """
     if len(domain.shape) == 1:
         return partial(rows_as_trained_on, network)
@@ -180,8 +183,8 @@ def picture_features(x: Tensor, shades: bool = True) -> Tensor:
     """`(b, channels, h, w)` in [0, 1] -> `(b, 177)`: how much edge there is in each direction, and how bright it is.
 
     Edges are counted in 8 directions, in each of 4 x 4 parts of the picture, relative to all of its edges, and the root
-    is taken; brightness is the mean of 7 x 7 parts.  Neither knows anything of the classes: a thing of another make is
-    found, a class that looks like the others is not.
+    is taken; brightness is the mean of 7 x 7 parts.  Both are independent of the classes: they find objects of a
+    different kind, but not a class that looks like the others.
 
     >>> picture_features(torch.rand(3, 3, 28, 28)).shape
     torch.Size([3, 177])

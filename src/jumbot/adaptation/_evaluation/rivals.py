@@ -20,11 +20,11 @@ from jumbot.errors import need
 
 Array = np.ndarray[Any, Any]
 LINEAR, TREES = "logistic regression", "boosted trees"
-"""For numbers the linear one is a ridge regression, and goes by `RIDGE`."""
+"""For numbers the linear one is a ridge regression, named `RIDGE`."""
 RIDGE = "ridge regression"
 _NARROW = 256  # columns up to which each is brought to deviation 1; others are parts of one whole
 _WORK, _FEWEST, _MOST = 300_000, 20, 100  # columns x classes x rounds of the trees, and the rounds: a few seconds
-_MANY, _COARSE = 400, 31  # columns x classes, above which trees cut columns in so few bins: as good in a quarter of it
+_MANY, _COARSE = 400, 31  # columns x classes, above which trees use so few bins: as good in a quarter of the time
 _TINY = 1e-6  # least probability whose logarithm is taken
 _LEAST, _ERRORS = 0.01, 2.0  # a model is clearly ahead by both: a point, and as many standard errors
 MOST_LEARNED = 20_000
@@ -33,11 +33,11 @@ MOST_LEARNED = 20_000
 
 @dataclass(frozen=True)
 class Reference(Record):
-    """A model of the source alone, as people would train it instead."""
+    """A common alternative, trained on the source alone."""
 
     name: Text
     held_out: Measured
-    """Share of held-out source samples that it gets right; R2 of numbers."""
+    """Accuracy on held-out source samples; R2 for numbers."""
     error: Weight
     """Standard error of `held_out`."""
     ahead: bool
@@ -64,11 +64,11 @@ def compare_references(
     targets: int,
     judged: Callable[[EstimatedAccuracy, Array, Array], EstimatedAccuracy] = lambda found, *_: found,
 ) -> References:
-    """The witness of a run's method and those of other models on the same held-out samples.
+    """Compare the witness of a run's method with those of other models on the same held-out samples.
 
-    One is clearly ahead where it is better by a point and by two standard errors of the paired difference.  `targets`
-    are the samples of the target; `judged` makes of an estimate, predictions of the target and shares of the classes
-    the estimate that is kept.
+    One is clearly ahead if it is better by a point and by two standard errors of the paired difference.  `targets` are
+    the samples of the target; `judged` turns an estimate, predictions of the target and class proportions into the
+    final estimate.
     """
     numbers = own.labels.ndim == 2
     losses = _losses(own)
@@ -79,7 +79,7 @@ def compare_references(
         ahead = float(gain.mean()) > max(_LEAST, _ERRORS * _error(gain))
         estimated = None
         if not numbers:
-            # what learned the same in the same way would agree with it on any target
+            # a model trained in the same way would agree with it on any target
             held = {kind: predicted for kind, predicted in own.panel.held.items() if kind != name}
             voted = replace(rival, panel=Panel(held, {kind: own.panel.target[kind] for kind in held}))
             estimated = estimate_accuracy(voted.votes(), targets, len(rival.labels), skill=voted.skill)
@@ -90,7 +90,9 @@ def compare_references(
 
 
 def _losses(witness: Witness) -> Array:
-    """Of each held-out sample: whether it is wrong; of numbers, squared distances in variances, a mean over outputs."""
+    """The loss of each held-out sample: whether it is wrong; for numbers, the squared error in variances, averaged over
+    outputs.
+    """
     if witness.labels.ndim == 1:
         found: Array = (witness.probabilities(witness.held).argmax(1) != witness.labels).astype(float)
         return found
@@ -106,8 +108,8 @@ def _error(values: Array) -> float:
 def rival_outputs(train: Domain, others: Sequence[Domain], task: Task, seed: int = 0) -> dict[str, list[Array]]:
     """`{name: outputs on each of others}` of two models that learn `train`, as the networks of a run see samples.
 
-    Outputs are logarithms of probabilities `(n, classes)`, which judges of logits take, or numbers in the units in
-    which networks see them.  Signals are read by their statistics and spectra; images by nothing: then there are none.
+    Outputs are logarithms of probabilities `(n, classes)`, which can replace logits, or numbers in the units that
+    networks see.  Signals are represented by their statistics and spectra; for images there are no such models.
 
     >>> from jumbot.adaptation._evaluation.task import task_of
     >>> from jumbot.data import as_domain
@@ -124,7 +126,7 @@ def rival_outputs(train: Domain, others: Sequence[Domain], task: Task, seed: int
     need("sklearn", "the reference models of a run", "adapt")
     found = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one that has not converged is a rival still
+        warnings.simplefilter("ignore")  # a model that has not converged is still useful
         for name, model in _models(task, rows[0].shape[1], seed).items():
             if isinstance(task, Regression):
                 found[name] = [_numbers(model, rows[0], labels, other) for other in rows[1:]]
@@ -162,7 +164,7 @@ def _rows(domain: Domain) -> Array | None:
 
 
 def _logarithms(model: Any, rows: Array | None, classes: int) -> Array:
-    """A class that the model has not seen has the least probability."""
+    """A class that the model has not seen gets the least probability."""
     found = np.full((0 if rows is None else len(rows), classes), np.log(_TINY))
     found[:, model.classes_] = np.log(np.maximum(model.predict_proba(rows), _TINY))
     return found

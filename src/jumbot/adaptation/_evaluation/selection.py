@@ -20,14 +20,14 @@ _CHUNK = 512  # rows of the similarity matrix at once
 
 @dataclass(frozen=True)
 class Score:
-    """What a selection rule looks at, and which direction is better."""
+    """The quantity of a selection rule, and which direction is better."""
 
     name: str
     higher_is_better: bool
     help: str
 
     def read(self, record: Mapping[str, Any]) -> float:
-        """This score of an evaluation record; NaN where the record does not hold it."""
+        """This score of an evaluation record; NaN if the record does not contain it."""
         truth = record.get("r2") if record.get("accuracy") is None else record["accuracy"]
         value = truth if self.name == "oracle" else record.get("scores", {}).get(self.name)
         return math.nan if value is None else float(value)
@@ -63,8 +63,8 @@ def snd(probabilities: Any, *, temperature: float = 0.05, most: int = 5_000, see
 
     w_ij = exp(s_ij / temperature) / sum_{k != i} exp(s_ik / temperature) for j != i, where s_ij is the cosine of the
     softmax outputs p_i and p_j (Saito et al., ICCV 2021): dense neighbourhoods spread w_i over many samples.  Above
-    `most` samples a subset drawn from `seed` stands for all, because the score grows with log n and costs n^2; memory
-    stays at 512 rows.  Blind to collapse: equal outputs score log(n - 1), the best value.
+    `most` samples a subset drawn from `seed` is used, because the score grows with log n and costs n^2; memory is
+    limited to 512 rows.  Blind to collapse: equal outputs score log(n - 1), the best value.
 
     >>> snd([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     0.693...
@@ -82,7 +82,7 @@ def snd(probabilities: Any, *, temperature: float = 0.05, most: int = 5_000, see
     total = 0.0
     for start in range(0, len(p), _CHUNK):
         rows = p[start : start + _CHUNK]
-        # cosines are at most 1, so that (s - 1) / temperature cannot overflow and the constant drops out of w
+        # cosines are at most 1, so (s - 1) / temperature cannot overflow, and the constant cancels in w
         logits = (rows @ p.T - 1) / temperature
         weights = np.exp(logits)
         own = np.arange(len(rows))
@@ -121,9 +121,9 @@ def check_rule(rule: str) -> str:
 
 
 def best(history: Sequence[Mapping[str, Any]], rule: str = LAST) -> int:
-    """The step whose evaluation is best by `rule`; ties go to the later, and NaN or absent scores are never chosen.
+    """The step whose evaluation is best by `rule`; of equal ones the later is chosen, NaN or missing scores never are.
 
-    `history` holds the records of `metrics.jsonl`; those of other events are passed over.
+    `history` holds the records of `metrics.jsonl`; other events are ignored.
 
     >>> found = {10: 0.5, 20: 0.3, 30: 0.3}
     >>> best([{"step": step, "scores": {"entropy": value}} for step, value in found.items()], "entropy")

@@ -1,15 +1,15 @@
 """Prediction sets: sets of classes, and intervals of numbers, with a given coverage.
 
-They rest on one assumption: labels move with the features, so that a target sample has the labels of the source samples
-that it is matched with.  A class is excluded where two ways agree that it can be:
+They rest on one assumption: labels move with the features, so a target sample has the labels of the source samples that
+it is matched with.  A class is excluded if two methods agree:
 
 - split conformal prediction under a shift: scores of held-out source samples, each weighted by the mass that the plan
   moves from it to the target in the adapted embedding and by the class proportions found;
-- the model's probabilities on the target, whose mean confidence is the accuracy that is estimated there: the sets hold
-  as much of them as is asked for, and half of what may be missed is kept for the error of that estimate.
+- the model's probabilities on the target, rescaled so that the mean confidence equals the estimated accuracy: the sets
+have the requested total probability, and half of the permitted error is reserved for the error of that estimate.
 
-Weights alone do not cover where the target is harder than any part of the source: on tables, text and sensors they
-covered less often than equal weights (docs/adaptation/sets.md).
+Weights alone do not cover if the target is harder than any part of the source: on tables, text and sensors they covered
+less often than equal weights (docs/adaptation/sets.md).
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
 LEAST_MOVED = 0.5
-"""Share of the mass that the source keeps moving to itself, below which nothing is promised of the target."""
+"""The least mass moved to the target, relative to the mass moved within the source, for which anything is promised."""
 MOST_UNKNOWN = 0.1
-"""Share of the target, at most, that is called unknown."""
+"""The largest share of the target that is marked as unknown."""
 _EPSILON, _PRICES = 0.05, (0.5, 1.0)  # in units of the median squared distance; of the source's mass, of the target's
 _MOST = 1000  # samples of each side in a plan
 _RATIO = 10.0  # of class proportions, at most
-#: Share of what may be missed that the model's own probabilities may spend: found on six families of data, each left
-#: out in turn.
+#: Share of the permitted error for the model's own probabilities: found on six families of data, each left out in turn.
 _SPENT = 0.5
 _LARGEST = 1.25  # size of promised sets relative to plain split conformal's
 _POINTS = 1000  # of the curve of expected coverage
@@ -46,18 +45,18 @@ _POINTS = 1000  # of the curve of expected coverage
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """What a model keeps of the held-out source, to say which answers cannot be excluded."""
+    """What a model keeps of the held-out source, to decide which answers cannot be excluded."""
 
     scores: Array
     """(n, outputs) of held-out samples: 1 - the probability of their class, or how far a number is off."""
     weights: Array
-    """(n,) what each counts for the target."""
+    """(n,) the weight of each for the target."""
     moved: float
     """Mass that the plan moves to the target, over what it moves between parts of the held-out source."""
     curve: Array
     """(3, k) thresholds of the score, the coverage of the target that the model's probabilities expect of each, and the
     mean size of the sets there; (3, 0) for numbers, and where the accuracy on the target could not be estimated. Models
-    of before sizes were kept have two rows."""
+    of earlier versions, without sizes, have two rows."""
     strange: float
     """Received mass below which a sample is unknown."""
 
@@ -65,7 +64,7 @@ class Guarantee:
     """0: classes, 1: numbers."""
 
     def why_not(self, coverage: float) -> str:
-        """Why nothing is promised; empty where something is."""
+        """Why nothing is promised; empty if something is."""
         if self.moved < LEAST_MOVED:
             return (
                 f"the plan moves {100 * self.moved:.0f} % of the mass to the target that it moves inside the source: "
@@ -80,7 +79,7 @@ class Guarantee:
         return ""
 
     def thresholds(self, coverage: float) -> Array:
-        """(outputs,) the scores up to which an answer cannot be excluded; infinite where there are too few samples."""
+        """(outputs,) the scores up to which an answer cannot be excluded; infinite if there are too few samples."""
         found = np.array([weighted_quantile(column, self.weights, coverage) for column in self.scores.T])
         if not self.curve.size:
             return found
@@ -95,7 +94,7 @@ class Guarantee:
     def _limited(self, coverage: float) -> float | None:
         """The same with sets little larger than those of plain split conformal; None where they would cover less."""
         asked = self._asked(coverage)
-        if len(self.curve) < 3:  # a model of before sizes were kept
+        if len(self.curve) < 3:  # a model of an earlier version, without sizes
             return asked
         plain = max(
             weighted_quantile(self.scores[:, 0], w, coverage) for w in (np.ones(len(self.scores)), self.weights)
@@ -116,7 +115,7 @@ class Guarantee:
 
     @classmethod
     def from_tensors(cls, found: Mapping[str, Tensor], where: Any) -> Guarantee | None:
-        """The inverse of `to_tensors`; None where a file of before this version has none."""
+        """The inverse of `to_tensors`; None for a file of an earlier version without it."""
         if not found:
             return None
         names = ("scores", "weights", "curve", "facts")
@@ -140,7 +139,7 @@ class PredictionSets:
         The classes of each sample that cannot be excluded, in the type of the labels; of numbers an array `(n, 2)`, or
         `(n, outputs, 2)`, of the ends of the intervals.
     unknown : array of bool
-        Samples that nothing in the source explains: nothing is promised of them.
+        Samples that nothing in the source explains; nothing is promised for them.
     coverage : float
         The requested coverage.
     promise : str
@@ -167,8 +166,8 @@ class PredictionSets:
 def weighted_quantile(scores: Array, weights: Array, level: float) -> float:
     """The smallest score q with sum of w_i over s_i <= q at least `level` of all weights and that of one more sample.
 
-    The one more counts as a sample drawn by weight does, sum w^2 / sum w.  With equal weights this is the ceil((n + 1)
-    level)-th smallest score of split conformal prediction; infinite where there is none.
+    The additional one has the weight of a sample drawn by weight, sum w^2 / sum w.  With equal weights this is the
+    ceil((n + 1) level)-th smallest score of split conformal prediction; infinite where there is none.
 
     >>> weighted_quantile(np.array([0.1, 0.2, 0.3, 0.4]), np.ones(4), 0.8)
     0.4
@@ -192,11 +191,11 @@ def learn_guarantee(
     target: Array | None,
     strange: float,
 ) -> Guarantee | None:
-    """From what networks that did not see the held-out samples say of them and of the target.
+    """Made from the outputs of networks that did not see the held-out samples, on these and on the target.
 
-    `calibration` makes logits probabilities as the model does, None for numbers; `shares` are those of the classes in
-    the target, and `target` the model's probabilities there, None where their mean confidence is not an estimate of the
-    accuracy.  None where embeddings were not kept.
+    `calibration` turns logits into probabilities as the model does, None for numbers; `shares` are those of the classes
+    in the target, and `target` the model's probabilities there, None if their mean confidence is not an estimate of the
+    accuracy.  Returns None if embeddings were not kept.
     """
     if not witness.held_z:
         return None
@@ -251,9 +250,9 @@ def plan_weights(
     """((n,) weights of held-out samples of mean 1, mass moved to the target over mass moved between their halves).
 
     The plan between the samples, weighted by `ratio`, and the target, at the cost of squared distances in units of
-    their median among held-out samples; mass is left where moving it is expensive.  Labels play no role: a plan that
-    saw predictions would prefer held-out samples that were predicted rightly.  Samples beyond a thousand get the mean
-    weight of their group.
+    their median among held-out samples; mass that is expensive to move is left.  Labels play no role: a plan that used
+    predictions would prefer correctly predicted held-out samples.  Samples beyond a thousand get the mean weight of
+    their group.
     """
     rng = np.random.default_rng((seed, 21))
     here, there = (np.sort(rng.permutation(len(rows))[:_MOST]) for rows in (held, target))
@@ -282,7 +281,7 @@ def plan_weights(
 
 
 def class_sets(probabilities: Array, threshold: float, names: Array) -> list[frozenset[Any]]:
-    """The classes whose score 1 - p is at most `threshold`, and the likeliest in any case."""
+    """The classes whose score 1 - p is at most `threshold`, and always the likeliest."""
     inside = 1 - probabilities <= threshold + 1e-12
     inside[np.arange(len(inside)), probabilities.argmax(1)] = True
     values = names.tolist()

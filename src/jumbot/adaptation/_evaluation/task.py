@@ -10,9 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from jumbot._settings.reading import TaskName
-from jumbot.adaptation._evaluation.measures import Evaluation, evaluate
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation, evaluate_numbers
-from jumbot.data._domain import Domain
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation, evaluate, evaluate_numbers
+from jumbot.data._domain import Domain, Label
 
 
 @dataclass(frozen=True)
@@ -31,30 +30,36 @@ class Classification:
 
     classes: tuple[str, ...]
     dtype: str | None = None
-    """Of the labels that were given, as numpy writes it; None where they came as text from a file."""
+    """The numpy dtype of the given labels; None for text from a file."""
+    given: tuple[Label, ...] = ()
+    """Each class as it was given, where its name does not say that; else empty."""
     name: ClassVar[TaskName] = "classification"
     label_loss: ClassVar[str] = "cross-entropy"
     metric: ClassVar[str] = "accuracy"
 
     @property
     def outputs(self) -> int:
-        """Width of what the network says."""
+        """Width of the network's output."""
         return len(self.classes)
 
     def labels(self, domain: Domain) -> np.ndarray:
-        """What training sees: int64 `(n,)`."""
+        """Labels for training: int64 `(n,)`."""
         assert domain.labels is not None
         return domain.labels
 
     def names(self) -> np.ndarray:
-        """The classes as an array of the type that the labels had.
+        """The classes as an array of the type of the labels.
 
         Of labels from files: numbers where all are whole numbers as Python writes them, so not "01" or "1_0", and truth
         values where they are False and True.
         """
         kind = None if self.dtype is None else np.dtype(self.dtype).kind
-        if kind in ("U", "S"):
-            return np.array([name.encode() if kind == "S" else name for name in self.classes])
+        if kind in ("U", "S", "O"):
+            given = [name.encode() for name in self.classes] if kind == "S" else list(self.given or self.classes)
+            if kind == "O":
+                return np.array(given, dtype=object)
+            found = np.array(given)
+            return found.astype(np.result_type(found, np.dtype(self.dtype)))
         if kind in ("i", "u", "f"):
             return np.array([float(name) if kind == "f" else int(name) for name in self.classes], self.dtype)
         if self.classes == ("False", "True"):
@@ -76,7 +81,7 @@ class Classification:
 
 @dataclass(frozen=True)
 class Regression:
-    """One number or several; networks see them with the source's mean taken off and divided by its deviation.
+    """One number or several, standardised by the source's mean and standard deviation for the network.
 
     >>> task = Regression.of(np.array([[100.0], [300.0]]))
     >>> task.mean, task.std
@@ -87,14 +92,14 @@ class Regression:
     std: tuple[float, ...]
     label_loss: str = "squared"
     names: tuple[str, ...] = ()
-    """Columns of the numbers, where there are several and these have names."""
+    """Names of the columns of several numbers, if they have any."""
     name: ClassVar[TaskName] = "regression"
     metric: ClassVar[str] = "r2"
     classes: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def of(cls, values: np.ndarray, label_loss: str = "squared", names: tuple[str, ...] = ()) -> Regression:
-        """With the units of these `(n, outputs)`; a number that never changes keeps its unit."""
+        """With the units of these `(n, outputs)`; a constant number keeps its unit."""
         std = values.std(0)
         std[std <= 1e-12 * np.abs(values).max(0)] = 1.0
         return cls(tuple(values.mean(0).tolist()), tuple(std.tolist()), label_loss, names)
@@ -106,13 +111,13 @@ class Regression:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Of several numbers, by their columns or counted from 1; one number needs none."""
+        """Names of several numbers, from their columns or counted from 1; none for one number."""
         if self.outputs == 1:
             return ()
         return self.names or tuple(str(i + 1) for i in range(self.outputs))
 
     def labels(self, domain: Domain) -> np.ndarray:
-        """What training sees: float32 `(n, outputs)` of mean 0 and deviation 1 on the source."""
+        """Labels for training: float32 `(n, outputs)` of mean 0 and deviation 1 on the source."""
         assert domain.values is not None
         return ((domain.values - np.array(self.mean)) / np.array(self.std)).astype(np.float32)
 
@@ -130,21 +135,25 @@ Task = Classification | Regression
 
 
 def task_of(source: Domain, label_loss: str = "squared") -> Task:
-    """The task that the labels of a source set."""
+    """The task given by the labels of a source."""
     if source.values is not None:
         label = None if source.roles is None else source.roles.label
         names = tuple(part.strip() for part in (label or "").split(","))
         return Regression.of(source.values, label_loss, names if len(names) == source.values.shape[1] > 1 else ())
-    return Classification(source.classes, source.label_dtype)
+    own = source.given_labels
+    given = tuple(own.get(name, name) for name in source.classes) if own else ()
+    return Classification(source.classes, source.label_dtype, given)
 
 
 def task_to_json(task: Task) -> dict[str, Any]:
     """What model files contain about a task, besides the classes."""
-    return {"name": task.name} | (asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype})
+    own = asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype, "given": task.given}
+    return {"name": task.name} | own
 
 
 def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) -> Task:
-    """The inverse of `task_to_json`; models of before there were two tasks classify."""
+    """The inverse of `task_to_json`; models of versions without regression are classifiers."""
     if found is None or found["name"] == "classification":
-        return Classification(classes, None if found is None else found.get("dtype"))
+        known = found or {}
+        return Classification(classes, known.get("dtype"), tuple(known.get("given", ())))
     return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"], tuple(found["names"]))

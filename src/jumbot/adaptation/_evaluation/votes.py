@@ -33,10 +33,10 @@ def fit_temperature(logits: Array, labels: Array, offset: Array | float = 0.0) -
 
     .. math:: \min_T -\frac1n \sum_i \log \mathrm{softmax}(z_i / T + b)_{y_i}
 
-    with the `offset` b of each class, such as the logarithm of its share where z is for equal classes.
+    with the `offset` b of each class, such as the logarithm of its share if z is for equal classes.
 
-    The labels are smoothed by 1 / (n + 2), as Platt does, for otherwise a classifier without a mistake among a few
-    samples would be made infinitely sure of everything.
+    The labels are smoothed by 1 / (n + 2), as Platt does; otherwise a classifier without a mistake on a few samples
+    would become infinitely confident.
 
     >>> logits = np.array([[2.0, 0.0]] * 100)
     >>> round(fit_temperature(logits, np.array([0] * 73 + [1] * 27)), 1)
@@ -56,7 +56,7 @@ def fit_temperature(logits: Array, labels: Array, offset: Array | float = 0.0) -
 
 
 def difference_of_confidences(held: Array, right: float, target: Array) -> float:
-    """Held-out accuracy, less what the mean confidence loses from the held-out source to the target (Guillory 2021)."""
+    """Held-out accuracy, minus the loss of mean confidence from the held-out source to the target (Guillory 2021)."""
     return float(np.clip(right - held.max(1).mean() + target.max(1).mean(), 0, 1))
 
 
@@ -74,12 +74,12 @@ def threshold_vote(held: Array, right: float, target: Array) -> float:
 
 
 def transport_vote(target: Array, shares: Array) -> float:
-    r"""COT (Lu 2023): one less the cost of moving the target's probabilities to labels in given shares.
+    r"""COT (Lu 2023): one minus the cost of moving the target's probabilities to labels in given shares.
 
     .. math:: 1 - \min_P \sum_{i, y} P_{iy} (1 - q_{iy}), \quad P 1 = 1 / n, \quad P^\top 1 = \pi
 
-    the exact optimal transport cost.  Where the classes' shares are right it sees mistakes that confidence hides: as
-    many samples must be of a class as there are, sure of it or not.
+    the exact optimal transport cost.  If the shares of the classes are right, it detects mistakes that confidence
+    hides, because each class must get its share of the samples, however confident their predictions are.
 
     >>> transport_vote(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.5, 0.5]))
     0.5
@@ -97,7 +97,7 @@ def estimated_shares(target: Array, shares: Array) -> Array:
 
     .. math:: \pi \leftarrow \frac1n \sum_i \frac{q_{i} \pi / \pi_s}{\langle q_i, \pi / \pi_s\rangle}
 
-    from the source's own `shares` on; classes that the source has not stay without a share.
+    starting from the source's `shares`; classes that the source lacks keep a share of zero.
     """
     kept = shares > 0
     q, source = target[:, kept], shares[kept] / shares[kept].sum()
@@ -114,7 +114,7 @@ def estimated_shares(target: Array, shares: Array) -> Array:
 
 
 def _certainty(q: Array) -> Array:
-    """The negative entropy, by which ATC does best."""
+    """The negative entropy, the score with which ATC is best."""
     found: Array = (q * np.log(np.maximum(q, 1e-300))).sum(1)
     return found
 
@@ -129,7 +129,7 @@ def _some(rows: Array) -> Array:
 HELD_OUT, CONFIDENCE, DIFFERENCE = "held-out accuracy", "mean confidence", "difference of confidences"
 THRESHOLD, TRANSPORT, TRANSPORT_ESTIMATED = "ATC", "COT", "COT with estimated proportions"
 AGREEMENT = "agreement with "
-"""Begins the name of a vote by one of the references."""
+"""The beginning of the names of the votes by references."""
 
 
 def counted_votes(votes: Mapping[str, float]) -> list[float]:
@@ -148,12 +148,12 @@ class Panel:
     held: Mapping[str, Array]
     target: Mapping[str, tuple[Array, ...]]
     neighbours: Array | None = None
-    """(m, k) nearest other samples of each of the target; None where neighbours in the source are of other classes."""
+    """(m, k) nearest other samples of each of the target; None if neighbours in the source have different classes."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Outputs of one method, trained without the held-out rows, fold by fold; of numbers, in deviations."""
+    """Outputs of one method, trained without the held-out rows, fold by fold; numbers are in standard deviations."""
 
     held: Array
     """(n, C) logits of the held-out rows of all folds, each by the network that did not see it."""
@@ -162,10 +162,11 @@ class Witness:
     target: tuple[Array, ...]
     """(m, C) logits of the target by the network of each fold."""
     shares: Array
-    """(C,) of the classes in the source."""
+    """(C,) shares of the classes in the source."""
     offset: Array
-    """(C,) what makes of z / T the logits for classes in these shares: their logarithms where training drew all classes
-    equally often, 0 where it drew them as they come."""
+    """(C,) offset that turns z / T into logits for these shares: their logarithms if training drew all classes equally
+    often, 0 if it drew samples at random.
+    """
     panel: Panel = field(default_factory=lambda: Panel({}, {}))
     held_z: tuple[Array, ...] = ()
     """Embeddings of the held-out rows, fold by fold."""
@@ -174,7 +175,7 @@ class Witness:
 
     @cached_property
     def temperature(self) -> float:
-        """Which makes the held-out labels likeliest."""
+        """The temperature that makes the held-out labels likeliest."""
         return votes.fit_temperature(self.held, self.labels, self.offset)
 
     @property
@@ -184,9 +185,9 @@ class Witness:
 
     @property
     def skill(self) -> float:
-        """The share of what always predicting the commonest class gets wrong on the held-out source that it gets right.
+        """The share of the errors of always predicting the most common class, on the held-out source, that it avoids.
 
-        1 without a mistake, 0 or less where it is no better than that.
+        1 without a mistake, 0 or less if it is no better than that.
         """
         wrong = 1 - float(np.bincount(self.labels).max() / len(self.labels))
         return 1 - (1 - self.accuracy) / wrong if wrong > 0 else 0.0
@@ -208,7 +209,7 @@ class Witness:
         return found
 
     def agreements(self, predicted: tuple[Array, ...] | None = None) -> dict[str, float]:
-        """What each reference makes of it: held-out accuracy x agreement on the target / agreement on the held-out.
+        """The vote of each reference: held-out accuracy x agreement on the target / agreement on the held-out.
 
         `predicted` are other predictions of the target, such as those of a network trained on the whole source.
         """
@@ -225,9 +226,9 @@ class Witness:
     def votes(self, final: Array | None = None, predicted: Array | None = None) -> dict[str, float]:
         """Every estimate of the accuracy on the target, by name.
 
-        `final` are logits `(m, C)` of the network whose accuracy is asked for, where that is another than those of the
-        folds, such as one trained on the whole source; `predicted` what it predicts, where that is for classes in other
-        shares than the source's.
+        `final` are logits `(m, C)` of the network whose accuracy is estimated, if it is not one of the folds', such as
+        one trained on the whole source; `predicted` are its predictions, if they use other class proportions than the
+        source's.
         """
         right, held = self.accuracy, self.probabilities(self.held)
         found: dict[str, list[float]] = {}

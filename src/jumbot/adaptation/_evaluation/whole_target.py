@@ -51,9 +51,9 @@ def diagnose_rows(
 ) -> tuple[Diagnosis, Tensor]:
     """The same by functions; `count` is the number of target samples.
 
-    Of large domains `MOST` samples are looked at as `diagnose` does, and the plans that come of it are then read for
-    the others, part by part.  A part is drawn from everywhere: files are often sorted, and a minibatch of one class
-    alone would receive less.  The target is passed through the network once.
+    Of large domains, `diagnose` uses `MOST` samples, and its plans are then read for the others, part by part.  The
+    samples of a part are drawn from the whole domain: files are often sorted, and a minibatch of a single class would
+    receive less.  The target is passed through the network once.
     """
     labels = task.labels(source)
     rows_s = some_of_each(labels if source.labels is not None else np.zeros(len(source), int), source.origins, seed)
@@ -85,7 +85,7 @@ def diagnose_rows(
 
 
 def _parts(count: int, seed: int) -> list[Array]:
-    """The numbers of all target samples: in the first part those that have a vote, in the others none is small."""
+    """The numbers of all target samples, in parts: the first has those with a vote, and none of the others is small."""
     if count < MOST + _PART:
         return [np.arange(count)]
     order = np.random.default_rng((seed, 11)).permutation(count)
@@ -93,7 +93,9 @@ def _parts(count: int, seed: int) -> list[Array]:
 
 
 def some_of_each(labels: Array, origins: Array | None, seed: int) -> Array:
-    """Rows of the source: all of up to `MOST`, otherwise as many of each class of each source, so that none is lost."""
+    """Rows of the source: all if there are at most `MOST`, otherwise equally many of each class of each source, so that
+    none is lost.
+    """
     if len(labels) <= MOST:
         return np.arange(len(labels))
     strata = labels if origins is None else labels * (int(origins.max()) + 1) + origins

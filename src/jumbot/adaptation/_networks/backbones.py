@@ -1,4 +1,6 @@
-"""Pretrained backbones: images `(b, 3, h, w)` -> features `(b, d)`, from torchvision, timm, a wheel, or the user."""
+"""Pretrained backbones: images `(b, 3, h, w)` -> features `(b, d)`, from torchvision, timm, a Python package, or the
+user.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ from jumbot.data._inputs import PIXELS
 from jumbot.data._torchvision import import_timm, import_torchvision
 from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
 
-_HEADS = ("fc.", "_fc.", "classifier.", "head.", "head_dist.")  # classifiers of ImageNet, which a backbone leaves out
+_HEADS = ("fc.", "_fc.", "classifier.", "head.", "head_dist.")  # ImageNet classifiers, not part of a backbone
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network without its classifier, and the images that it was made for."""
+    """A network without its classifier, and the format of its images."""
 
     name: str
     module: nn.Module
@@ -31,7 +33,7 @@ class Backbone:
     size: int = 224
     """Side of its images, in pixels."""
     pixels: str = "imagenet"
-    """Range of its pixels, in the words of `InputFormat`."""
+    """Scaling of its pixels, as in `InputFormat`."""
     weights: str = "none"
     """"imagenet", the name of a file, or "none" for an untrained one."""
 
@@ -77,7 +79,7 @@ def make_backbone(
 
 
 class Frozen(nn.Module):
-    """A module that no training changes: no gradients in its weights, batch norm and dropout as in evaluation.
+    """A module that training does not change: weights without gradients, batch norm and dropout as in evaluation.
 
     >>> whole = nn.Sequential(Frozen(nn.BatchNorm1d(2)), nn.Linear(2, 2)).train()
     >>> whole[0].module.training, whole[1].training
@@ -114,7 +116,7 @@ class Normalise(nn.Module):
 
 
 def load_weights(module: nn.Module, file: str | Path) -> None:
-    """Weights of a file into `module`: every weight must be there; only a classifier of the file may be left over."""
+    """Load the weights of a file into `module`: every weight must exist; only a classifier may be unused."""
     file = Path(file).expanduser()
     state = _plain_state(read_weights(file))
     own = module.state_dict()
@@ -136,7 +138,7 @@ def load_weights(module: nn.Module, file: str | Path) -> None:
 
 
 def read_weights(file: Path) -> Any:
-    """What a weights file holds; nothing in it is executed."""
+    """The content of a weights file; nothing in it is executed."""
     check_weights(file)
     try:
         if file.suffix == ".safetensors":
@@ -144,7 +146,7 @@ def read_weights(file: Path) -> Any:
         return torch.load(file, map_location="cpu", weights_only=True)
     except MissingPackageError:
         raise
-    except Exception as error:  # unpickling of a file that is no weights raises almost anything
+    except Exception as error:  # unpickling another kind of file may raise almost anything
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArgumentError(
             f"weights: {file} cannot be read as weights ({reason}); save module.state_dict() with torch.save."
@@ -152,7 +154,7 @@ def read_weights(file: Path) -> Any:
 
 
 def _plain_state(stored: Any) -> dict[str, Tensor]:
-    """The weights in what training scripts store: below "state_dict" or "model", names behind "module."."""
+    """The weights in a file of a training script: in "state_dict" or "model", with the prefix "module." removed."""
     for key in ("state_dict", "model"):
         if isinstance(stored, Mapping) and isinstance(stored.get(key), Mapping):
             stored = stored[key]
@@ -171,7 +173,7 @@ class _Found:
     size: int
     pixels: str
     normalise: tuple[tuple[float, ...], tuple[float, ...]] | None
-    """Mean and deviation that have no name in `PIXELS`."""
+    """Mean and standard deviation without a name in `PIXELS`."""
 
 
 def _by_name(name: str, pretrained: bool) -> _Found:
@@ -203,7 +205,7 @@ def _resnet(name: str, pretrained: bool) -> _Found:
         weights = models.get_model_weights(name).IMAGENET1K_V1
         try:
             state = weights.get_state_dict(progress=sys.stderr.isatty(), check_hash=True)
-        except Exception as error:  # whatever a network that is not there, or a full disk, raises
+        except Exception as error:  # without a network connection, or with a full disk, anything may be raised
             raise _no_network(name, error, f"download {weights.url} elsewhere and pass that file as weights") from error
         module.load_state_dict(state)
     module.fc = nn.Identity()

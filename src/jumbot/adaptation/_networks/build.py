@@ -25,7 +25,7 @@ from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, Sigmoid, xavier
 
 Stem = Pieces | Directions
-"""A first layer for rows that learns from the source before training."""
+"""A first layer for rows that is fitted to the source before training."""
 
 
 class Bottleneck(nn.Module):
@@ -42,12 +42,12 @@ class Bottleneck(nn.Module):
 
 
 class _Digits(nn.Sequential):
-    """Layers that see images in the layout in which a CPU convolves bfloat16 1.4 times faster than in the usual one."""
+    """Layers with images in the memory layout in which a CPU convolves bfloat16 1.4 times faster."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
             _, channels, height, width = x.shape
-            # a single channel has the same memory in both layouts: only the strides say which one is meant
+            # a single channel has the same memory in both layouts; only the strides differ
             strides = (channels * height * width, 1, channels * width, channels)
             x = x.contiguous(memory_format=torch.channels_last).as_strided(x.shape, strides)
         z: Tensor = super().forward(x)
@@ -132,9 +132,9 @@ def make_network(
     """The network for samples of this shape, and the description from which `build_network` makes it again.
 
     `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.  A network whose first
-    layer learns from the source (with `bins` or `rank`, and that of signals) needs the `source`, as it is trained on,
-    and the `labelled` part of the target where it is trained on that too.  Where numbers
-    are predicted, columns that have moved in the `target` are not cut in pieces.
+    layer is fitted to the source (with `bins` or `rank`, and for signals) needs the `source` as it is trained on, and
+    the `labelled` part of the target if that is used in training, too.  If numbers are predicted, columns that have
+    moved in the `target` are not divided into bins.
     """
     if module is not None:
         return _around(module, kind, shape, classes, options, dtype)
@@ -196,14 +196,14 @@ def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> N
 
 
 def _stem(spec: Mapping[str, Any], width: int) -> Stem | None:
-    """The first layer of a network for rows, where its description has one."""
+    """The first layer of a network for rows, if its description has one."""
     if spec.get("bins"):
         return Pieces(width, tuple(spec["numbers"]), spec["bins"], blanks=spec.get("dropout", 0.0) > 0)
     return Directions(width, spec["rank"]) if spec.get("rank") else None
 
 
 def check_sizes(spec: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], where: Any) -> None:
-    """Refuse a description that is not that of weights of these shapes, before anything of its size is allocated."""
+    """Refuse a description that does not fit weights of these shapes, before anything of its size is allocated."""
     last = {"classifier.weight": (spec["classes"], spec["features"])}
     if spec.get("bottleneck"):
         last["backbone.bottleneck.weight"] = (spec["features"], spec["width"])
@@ -243,7 +243,7 @@ def _around(
 
 
 def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """How wide the output of `module` is, found by a dry run on one sample of zeros."""
+    """The width of the output of `module`, found by a dry run on one sample of zeros."""
     training = module.training
     module.eval()
     device = next((p.device for p in module.parameters()), torch.device("cpu"))

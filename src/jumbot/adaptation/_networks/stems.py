@@ -16,8 +16,8 @@ from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, Sigmoid
 
 CLIP = 3.0
-"""What robustly scaled numbers are clipped to, smoothly."""
-_ROWS, _NUMBERS = 10_000, 2**25  # looked at: quantiles and directions need no more
+"""The bound to which robustly scaled numbers are smoothly clipped."""
+_ROWS, _NUMBERS = 10_000, 2**25  # used: quantiles and directions need no more
 _MOST_CUT = 64  # numbers in a row
 _MOVED = 0.3  # deviations
 _BLANKS, _MOST_BLANKS = 80, 0.3
@@ -27,8 +27,8 @@ _PASSES = 2  # of the randomised SVD over the rows
 def some_inputs(source: Domain, labelled: Domain | None = None) -> Tensor:
     """Samples of a domain taken evenly, as the network sees them, and of the target those with labels.
 
-    A first layer that has seen the source alone would clip away what sets apart samples beyond its range, and labels of
-    these could teach nothing.
+    A first layer fitted to the source alone would clip what distinguishes samples beyond its range, and their labels
+    would be useless.
     """
     count = min(len(source), _ROWS, max(_NUMBERS // math.prod(source.shape), 1))
     found = source.samples.batch(np.unique(np.linspace(0, len(source) - 1, count).round().astype(np.int64)))
@@ -36,7 +36,7 @@ def some_inputs(source: Domain, labelled: Domain | None = None) -> Tensor:
 
 
 def soft_clip(x: Tensor) -> Tensor:
-    """x / sqrt(1 + (x / 3)^2): x itself near 0, and never beyond -3 and 3, however far off a measurement is.
+    """x / sqrt(1 + (x / 3)^2): x itself near 0, and never beyond -3 and 3, however extreme a measurement is.
 
     >>> soft_clip(torch.tensor([0.1, 3.0, 1e6])).round(decimals=3)
     tensor([0.1000, 2.1210, 3.0000])
@@ -45,16 +45,17 @@ def soft_clip(x: Tensor) -> Tensor:
 
 
 class Pieces(nn.Module):
-    r"""Rows of numbers -> each robustly scaled and clipped, then the `numbers` among them once more in `bins` pieces.
+    r"""Rows of numbers -> each robustly scaled and clipped, then the columns `numbers` once more in `bins` pieces.
 
     A column x becomes soft_clip((x - median) / IQR), with half of its range in the place of an interquartile range of
     0; a column that is constant on the source becomes 0.  The `numbers` are also encoded piecewise linearly (Gorishniy,
     Rubachev, Babenko: On embeddings for numerical features, 2022): with quantiles q_0 < ... < q_bins of the source,
-    entry i is 0 below q_i, 1 above q_{i+1} and linear between them, less its mean, so that the next layer learns any
-    bent line.
+    entry i is 0 below q_i, 1 above q_{i+1} and linear between them, less its mean, so that the next layer can learn any
+    piecewise linear function.
 
-    With `blanks` a share of the outputs, 80 / n for n rows of the source and .3 at most, is left out in training: noise
-    in the inputs of a linear model is a quadratic penalty on its weights, and that of a prior fades as 1 / n.
+    With `blanks` a share of the outputs, 80 / n for n rows of the source and at most .3, is dropped in training: noise
+    in the inputs of a linear model acts as a quadratic penalty on its weights, and the weight of a prior decreases as 1
+    / n.
 
     >>> stem = Pieces(2, (0,), 2)
     >>> stem.learn(torch.tensor([[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 0.0], [4.0, 0.0]]))
@@ -92,7 +93,7 @@ class Pieces(nn.Module):
         grid = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
         for place, column in enumerate(self.columns.tolist()):
             edges = _quantiles(x[:, column], grid).unique()
-            pieces = len(edges) - 1  # fewer than bins where quantiles fall together; the rest stays 0
+            pieces = len(edges) - 1  # fewer than bins if quantiles coincide; the rest stays 0
             self.low[place, :pieces] = edges[:-1].to(self.low)
             self.steepness[place, :pieces] = (1 / edges.diff()).to(self.low)
         if self.low.numel():
@@ -109,14 +110,14 @@ class Pieces(nn.Module):
 
 
 def number_columns(x: Tensor, target: Tensor | None = None) -> tuple[int, ...]:
-    """The columns of `(n, d)` to cut in pieces: those of more than two values, where they are 64 or fewer.
+    """The columns of `(n, d)` to divide into bins: those with more than two values, if there are at most 64.
 
-    With rows of the `target`, without those that have moved there, whose values lie further from the source's than .3
-    of its deviations (Wasserstein distance): pieces that were cut on the source hold the wrong values then, and a
-    network that fits each by itself is not moved along with the column.
+    With rows of the `target`, without those that have moved there by more than .3 standard deviations of the source
+    (Wasserstein distance): the bins of the source would contain the wrong values, and a network that fits each bin
+    separately does not follow the column.
 
-    Where there are many, as from an array of sensors, they measure the same few things again and again: a network bends
-    their sums, needs no bends of each, and with them follows a drift of the sensors less well.
+    Many columns, as from an array of sensors, measure the same few quantities: nonlinear functions of their sums
+    suffice, and with bins for each column a network follows a drift of the sensors less well.
 
     >>> number_columns(torch.tensor([[0.0, 1.0], [1.0, 2.0], [1.0, 3.0]]))
     (1,)
@@ -140,10 +141,10 @@ def _quantiles(x: Tensor, grid: Tensor) -> Tensor:
 class Directions(nn.Module):
     r"""Wide rows that are mostly zero -> their coordinates along the `rank` directions in which the source varies.
 
-    A row of counts becomes sign(x) log(1 + |x|), so that a word that comes ten times does not count ten times, then
-    has length 1, so that a long text is as one sample as a short one, and is projected on the first right singular
-    vectors of such rows less their mean.  They are not trained: a linear layer of 5,000 columns has more weights than a
-    source has labels to learn them from.
+    A row of counts becomes sign(x) log(1 + |x|), so that a word that occurs ten times does not count ten times, is
+    scaled to length 1, so that long and short texts have the same weight, and is projected on the first right singular
+    vectors of such rows minus their mean.  They are not trained: a linear layer of 5,000 columns has more weights than
+    a source has labels.
     """
 
     centre: Tensor
@@ -176,7 +177,7 @@ class Directions(nn.Module):
 
 
 class ProjectedSamples(ArraySamples):
-    """Rows that `Directions` have projected; a network that begins with these takes them as they are."""
+    """Rows projected by `Directions`; a network that starts with them leaves these unchanged."""
 
     def __init__(self, array: np.ndarray, stem: Directions) -> None:
         super().__init__(array)
@@ -196,7 +197,7 @@ def learn_directions(source: Domain, rank: int, labelled: Domain | None = None) 
 
 @torch.no_grad()
 def project(stem: Directions, domain: Domain) -> Domain:
-    """The rows of a domain along the directions, once for all steps: they are not trained."""
+    """Project the rows of a domain once for all steps, because the directions are not trained."""
     chunk = max(_NUMBERS // domain.shape[0], 1)
     parts = np.array_split(np.arange(len(domain)), len(domain) // chunk + 1)
     rows = np.concatenate([stem(domain.samples.batch(part)).numpy() for part in parts])
@@ -205,7 +206,7 @@ def project(stem: Directions, domain: Domain) -> Domain:
 
 @torch.no_grad()
 def rows_as_trained_on(network: Network, domain: Domain) -> np.ndarray:
-    """Rows as the layers that are trained get them: wide ones along their directions, whether projected or not."""
+    """Rows as input of the trained layers: wide ones along their directions, whether already projected or not."""
     rows = domain.samples.batch(np.arange(len(domain)))
     first = next(network.backbone.children(), None)
     if isinstance(first, Directions):
@@ -215,11 +216,11 @@ def rows_as_trained_on(network: Network, domain: Domain) -> np.ndarray:
 
 
 class Statistics(nn.Module):
-    r"""Signals `(b, channels, length)` -> what is known to tell signals apart, whatever happens when.
+    r"""Signals `(b, channels, length)` -> statistics that distinguish signals independently of time.
 
     Of each channel: mean, deviation, extremes, and the logarithm of the amplitude in up to `bands` bands of frequency,
-    log(|FFT(x - mean)| / sqrt(length) + .01); each with its source's mean taken off, divided by its deviation there,
-    and clipped smoothly.
+    log(|FFT(x - mean)| / sqrt(length) + .01); each standardised by its mean and deviation on the source, and clipped
+    smoothly.
     """
 
     centre: Tensor
@@ -263,11 +264,11 @@ _HIDDEN, _DROPOUT = 256, 0.3
 def signal_network(shape: tuple[int, ...], classes: int, features: int = 128, statistics: bool = True) -> Network:
     """For signals `(channels, length)`: their `Statistics`, a hidden layer, a sigmoid embedding.
 
-    Convolutions learn the source better and what does not hold elsewhere, such as which way up a sensor is worn: with
-    them, and with both, exercises that are distinguished on one wrist are confused on the other.  Models of earlier
-    versions have them instead of `statistics`: three along time, each pooled, and their mean.
+    Convolutions learn the source better, but also what does not hold elsewhere, such as how a sensor is worn: with
+    them, alone or in addition, exercises that are distinguished on one wrist are confused on the other.  Models of
+    earlier versions have three convolutions along time instead of `statistics`, each pooled, and their mean.
 
-    The embedding is that of the paper's digits, so that the same eta1 fits.
+    The embedding is that of the paper's digits, so that the same eta1 is suitable.
 
     >>> sum(p.numel() for p in signal_network((3, 128), 5, statistics=False).parameters())
     53317

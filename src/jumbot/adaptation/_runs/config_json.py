@@ -12,6 +12,7 @@ from jumbot._base.schema import Record, Upgrade, Versioned
 from jumbot._settings.names import check_backbone
 from jumbot._settings.reading import TaskName
 from jumbot._settings.training import Inputs, NetworkOptions, Rule, Training
+from jumbot.data._domain import Label
 from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 from jumbot.methods import method_options
@@ -29,12 +30,12 @@ class NetworkSpec(Record):
     dropout: Share = 0.0
     bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
     numbers: tuple[Whole, ...] = ()
-    """Columns that are seen in `bins` pieces too."""
+    """Columns that are also divided into `bins`."""
     rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
     statistics: bool = False
-    """Whether a network for signals sees their statistics; those of version 0.2 and before do not."""
+    """Whether a network for signals uses their statistics; those of version 0.2 and earlier do not."""
     width: Width | None = None
-    """Of the output of a pretrained or user-made backbone."""
+    """The output width of a pretrained or user-made backbone."""
     bottleneck: bool = False
 
     def __post_init__(self) -> None:
@@ -53,7 +54,7 @@ class NetworkSpec(Record):
 
 @dataclass(frozen=True)
 class ExtractorFile(Record):
-    """The frozen backbone of a model; its weights stay where they are."""
+    """The frozen backbone of a model, without its weights."""
 
     name: str
     weights: Text | None
@@ -67,21 +68,25 @@ class ExtractorFile(Record):
 
 @dataclass(frozen=True)
 class TaskFile(Record):
-    """What is predicted: classes, or numbers, with the mean and the deviation of the source's."""
+    """What is predicted: classes, or numbers with the mean and the standard deviation of the source."""
 
     name: TaskName = "classification"
     mean: tuple[Measured, ...] = ()
     std: tuple[Positive, ...] = ()
     label_loss: Literal["squared", "huber"] | None = None
     names: tuple[Text, ...] = ()
-    """Of several numbers."""
+    """Names of several numbers."""
     dtype: str | None = None
-    """Of the labels of classes; None where they came as text from a file."""
+    """The numpy dtype of class labels; None for text from a file."""
+    given: tuple[Any, ...] = ()
+    """Each class as it was given, where its name does not say that."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+", self.dtype) is None:
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+|\|O", self.dtype) is None:
             raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
+        if not all(isinstance(label, Label) for label in self.given):
+            raise ArgumentError("given: must be texts, numbers or truth values.")
         numbers = self.name == "regression"
         if len(self.mean) != len(self.std) or bool(self.mean) != numbers or (self.label_loss is not None) != numbers:
             raise ArgumentError(
@@ -92,7 +97,7 @@ class TaskFile(Record):
 
 
 def check_name(field: str, name: str) -> None:
-    """Refuse the name of a backbone that this version does not have; "user" is a module of the user's own."""
+    """Refuse the name of a backbone that this version does not have; "user" is the user's own module."""
     if name != "user":
         try:
             check_backbone(name)
@@ -108,7 +113,7 @@ def check_method(method: Mapping[str, Any]) -> str:
 
 
 def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile) -> None:
-    """Refuse names of classes, or units of numbers, that are not those of the outputs."""
+    """Refuse names of classes, or units of numbers, that do not fit the outputs."""
     if task.name == "regression" and (classes or len(task.mean) != network.classes):
         raise ArgumentError(
             f"task: got {len(task.mean)} numbers and {len(classes)} classes; there must be {network.classes} "
@@ -118,13 +123,15 @@ def check_classes(classes: tuple[str, ...], network: NetworkSpec, task: TaskFile
         raise ArgumentError(
             f"classes: got {len(classes)}; there must be {network.classes}, as the network has outputs."
         )
+    if task.given and len(task.given) != len(classes):
+        raise ArgumentError(f"given: got {len(task.given)} labels; there must be {len(classes)}, one per class.")
     if len(set(classes)) != len(classes):
         raise ArgumentError("classes: a name occurs twice.")
 
 
 @dataclass(frozen=True)
 class DataFile(Record):
-    """A part of the data, by its name, its size and the hash of what it holds."""
+    """A part of the data: its name, its size and the hash of its content."""
 
     name: Text
     n: Whole
@@ -133,7 +140,7 @@ class DataFile(Record):
 
 @dataclass(frozen=True)
 class Request(Record):
-    """Where the data came from and how they were read, where that can be said in a file."""
+    """Where the data came from and how they were read, as far as a file can say so."""
 
     source: Any = None
     target: Any = None
@@ -149,7 +156,7 @@ def _config_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Config(Versioned):
-    """`config.json`: what a run was made with."""
+    """`config.json`: the data and settings of a run."""
 
     created: str | None
     command: Text | None
@@ -157,7 +164,7 @@ class Config(Versioned):
     target: DataFile
     classes: tuple[Text, ...]
     method: dict[str, Any]
-    """Its name and its options."""
+    """The name and the options of the method."""
     recipe: str | None
     training: Training
     network_options: NetworkOptions | None
@@ -170,10 +177,11 @@ class Config(Versioned):
     request: Request | None = None
     task: TaskFile = field(default_factory=TaskFile)
     start_from: Text | None = None
-    """The run whose steps on the source alone it took over, as seen from this one's folder; before that was so, as it
-    was given."""
+    """The run whose steps on the source alone were reused, relative to the folder of this one; in earlier versions, as
+    it was given.
+    """
     automatic: bool = False
-    """Whether no method was named, so that the better of source-only and JUMBOT was returned."""
+    """Whether no method was named, so the better of source-only and JUMBOT was returned."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _config_of_0_1}
 
     def __post_init__(self) -> None:

@@ -30,14 +30,14 @@ _COMPARED = (
     "target",
     "data",
 )
-FREE = ("workers",)  # on which no result depends
+FREE = ("workers",)  # settings without influence on the results
 DECISION = "decision.json"
-"""Why `tune` picked the run: sentences, in the folder of the run that it picked."""
+"""The file with the reasons of `tune`, in the folder of the run that it picked."""
 _LAST = 50  # steps at the end of training
 
 
 class RunFolder:
-    """Writes `config.json`, `metrics.jsonl` and what training leaves in `path`."""
+    """Writes `config.json`, `metrics.jsonl` and the results of training to `path`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -52,14 +52,14 @@ class RunFolder:
         return self.path / "checkpoints" / "previous.safetensors"
 
     def keep_previous(self) -> None:
-        """The last checkpoint under the name of the one before it, so that the next can take its place."""
+        """Rename the last checkpoint to the previous one, so that the next can be written."""
         if not self.checkpoint.is_file():
             return
         with replacing(self.previous) as part:
             part.unlink()
             try:
                 os.link(self.checkpoint, part)
-            except OSError:  # not every file system has links
+            except OSError:  # some file systems have no links
                 shutil.copyfile(self.checkpoint, part)
 
     @property
@@ -85,7 +85,7 @@ class RunFolder:
             read_config(self.path)
 
     def open(self, config: Config, resume: bool) -> bool:
-        """Begin a run here, or continue the one that is here; whether that is finished."""
+        """Begin a run here, or continue the existing one; return whether that is finished."""
         self.check(resume)
         file = self.path / CONFIG
         if not file.exists():
@@ -95,7 +95,7 @@ class RunFolder:
         return self.finished
 
     def check_same(self, old: Config, new: Config) -> None:
-        """Refuse a configuration that differs from the one that the run here was started with, in what both say."""
+        """Refuse a configuration that differs from that of the existing run, in the settings that both contain."""
         for part in _COMPARED:
             then, now = (_weighed(to_builtins(getattr(config, part))) for config in (old, new))
             if then is not None and now is not None and now != then:
@@ -105,7 +105,7 @@ class RunFolder:
                 )
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """One more line of `metrics.jsonl`."""
+        """Append a line to `metrics.jsonl`."""
         convert(dict(record), LINES[record["event"]], self.metrics)
         try:
             with self.metrics.open("a", encoding="utf-8") as file:
@@ -129,7 +129,7 @@ def read_config(path: Path) -> Config:
 
 
 def read_results(path: Path) -> Results | None:
-    """What came out of a run; None where it is not finished."""
+    """The results of a run; None if it is not finished."""
     file = path / "results.json"
     return read(file, Results) if file.exists() else None
 
@@ -137,7 +137,8 @@ def read_results(path: Path) -> Results | None:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The records of a run.
 
-    A last line that a kill cut short is left out with a warning; any other that is damaged is named.
+    An incomplete last line of a killed process is ignored with a warning; any other damaged line is an error that names
+    it.
     """
     file = path / "metrics.jsonl"
     if not file.exists():
@@ -177,9 +178,9 @@ def _difference(part: str, then: Any, now: Any) -> str:
 
 
 LITTLE = 0.1
-"""Share of the mass, below which its plans teach little."""
+"""Share of the mass below which too little is learned from the plans."""
 CUT = "the time budget ended after"
-"""Begins the remark on a run that a budget of time has cut short."""
+"""The beginning of the remark on a run that was cut short by a time budget."""
 
 
 def final_mass(records: Sequence[Mapping[str, Any]]) -> float | None:

@@ -14,7 +14,7 @@ from jumbot.errors import ArgumentError
 
 
 def outcome(folder: Path, task: str) -> dict[str, Any]:
-    """What the folder of a finished run says, for a table."""
+    """The outcome of a finished run for a table, from its folder."""
     config, results = read_config(folder), read_results(folder)
     if results is None:
         raise ArgumentError(f"{folder}: the run is not finished; it contains no results.json.")
@@ -43,7 +43,7 @@ def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, di
 
 
 def numbers_table(record: Mapping[str, Any]) -> str:
-    """Markdown: RMSE, MAE and R2 of numbers on each task, means over seeds; empty where classes were predicted."""
+    """Markdown: RMSE, MAE and R2 of numbers on each task, means over seeds; empty if classes were predicted."""
     rows = [row for row in record["runs"] if row.get("rmse") is not None]
     if not rows:
         return ""
@@ -61,8 +61,8 @@ def numbers_table(record: Mapping[str, Any]) -> str:
 def rules_table(record: Mapping[str, Any]) -> str:
     """Markdown: the mean target accuracy that each selection rule would have had, a row per method.
 
-    A rule chooses among the evaluations along the way; "oracle" is what no rule without labels can exceed.  Only means
-    over the same tasks stand in a column: a method that lacks one of them has none.
+    A rule chooses among the evaluations during training; no rule without labels can exceed "oracle".  A column only
+    contains means over the same tasks: a method that lacks one of them has none.
     """
     tasks = {row["task"] for row in record["runs"]}
     rules = [rule for rule in RULES if any(rule in row["by_rule"] for row in record["runs"])]
@@ -90,5 +90,5 @@ def by_rule(folder: Path) -> dict[str, float]:
 
 
 def _truth(record: Mapping[str, Any]) -> Any:
-    """What target labels say of an evaluation: accuracy, or R2."""
+    """The accuracy, or R2, of an evaluation by target labels."""
     return record.get("r2") if record.get("accuracy") is None else record["accuracy"]

@@ -23,9 +23,9 @@ from jumbot.methods import SOURCE_ONLY
 
 
 def stamp(command: str | None, folders: Iterable[Path] = ()) -> dict[str, Any]:
-    """What every record begins with; `command` is None for one that was made from Python.
+    """The first fields of every record; `command` is None for one that was made from Python.
 
-    A record of runs that were made before is as old as the last of them.
+    A record of earlier runs is as old as the last of them.
     """
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), jumbot.__version__
     made = [read_config(folder) for folder in folders]
@@ -43,7 +43,7 @@ def describe_data(read: ReadData) -> dict[str, DataFile]:
 
 
 def settings_of(runs: Iterable[tuple[str, Path]]) -> dict[str, Any]:
-    """`{label: settings}` of labelled run folders that differ in task and seed alone."""
+    """`{label: settings}` of labelled run folders that differ only in task and seed."""
     found: dict[str, Any] = {}
     for label, folder in runs:
         config = read_config(folder)
@@ -53,7 +53,7 @@ def settings_of(runs: Iterable[tuple[str, Path]]) -> dict[str, Any]:
 
 
 def data_of(folders: Iterable[Path]) -> dict[str, Any]:
-    """The data behind these runs, by name; runs of version 0.1.0 tell no hash."""
+    """The data behind these runs, by name; runs of version 0.1.0 record no hash."""
     found: dict[str, Any] = {}
     for folder in folders:
         config = read_config(folder)
@@ -80,19 +80,19 @@ class Remembered:
     labelled_target: Any
     reading: dict[str, Any]
     lost: tuple[str, ...] = ()
-    """Data that the run had and that came from memory."""
+    """Data of the run that came from memory."""
 
 
 def request(given: Given, reading: Reading) -> Request:
-    """What `config.json` holds of it: data in files by their whole paths, other data not at all."""
+    """The entry in `config.json`: the full paths of data in files; other data are left out."""
     places = {part: _place(data) for part, data in given._asdict().items()}
     return Request(**places, reading=asdict(reading))
 
 
 def remember(file: Path, method: str | None, recipe: str | None, options: Mapping[str, Any]) -> Remembered:
-    """The settings in a `config.json`, with those that are given in their place, and the data.
+    """The settings in a `config.json`, replaced by those that are given, and the data.
 
-    Settings that are those of the recipe are left to it; those of another method are left out.
+    Settings equal to the recipe's are left to the recipe; those of another method are left out.
     """
     found = read(file, Config)
     name = found.method["name"]
@@ -114,7 +114,7 @@ def remember(file: Path, method: str | None, recipe: str | None, options: Mappin
 
 
 def _place(data: Any) -> Any:
-    """Where data are, as a text that holds from any folder; None for data that came from memory."""
+    """The absolute place of data as text; None for data that came from memory."""
     if isinstance(data, list | tuple):
         places = [_place(one) for one in data]
         return places if places and None not in places else None
@@ -126,28 +126,28 @@ def _place(data: Any) -> Any:
 
 
 _LOOKS = {*FREE, "evaluate_every", "evaluate_samples", "checkpoint_every", "global_plan", "trackers", "tensorboard"}
-"""Of the training, what plays no part in the weights of a run without a plan."""
+"""Training settings without influence on the weights of a run without a plan."""
 _LATER = {*_LOOKS, "epochs", "steps", "schedule", "schedule_steps", "select"}
-"""And what plays none before adaptation starts."""
+"""Those without influence before adaptation starts."""
 _SAME_PARTS = ("network_options", "inputs", "network", "input", "classes", "task")
 
 
 class OtherStartError(ArgumentError):
-    """The run to start from has not done the steps that this one begins with."""
+    """The run to start from has not done the first steps of this one."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run may begin: where another one was after the steps that saw the source alone."""
+    """The start of a run: the state of another one after its steps on the source alone."""
 
     run: RunFolder
     whole: bool
     """Whether these are all of its steps, as of source-only."""
     looks: bool
-    """Whether its evaluations hold for this run too: both look at the same target."""
+    """Whether its evaluations are valid for this run too, because both have the same target."""
 
     def records(self, step: int) -> list[dict[str, Any]]:
-        """Those of the first `step` steps, and of the looks between them, but for scores of the other's own plan."""
+        """The records of the first `step` steps and evaluations, without scores of the other run's plan."""
         kept = []
         for record in read_metrics(self.run.path):
             if record["event"] == "step" and record["step"] < step:
@@ -159,9 +159,9 @@ class Start:
 
 
 def find_start(folder: Path, new: Config) -> Start:
-    """Where a run of this configuration may begin, if the one in `folder` has done the same steps on the source.
+    """The start of a run with this configuration, if the one in `folder` has done the same steps on the source.
 
-    A run of source-only sees the source in every step, so that another one can be taken over whole.
+    A run of source-only uses only the source in every step, so another one can be reused whole.
     """
     old = read_config(folder)
     if (why := difference(old, new)) is not None:
@@ -176,15 +176,15 @@ def find_start(folder: Path, new: Config) -> Start:
 
 
 def has_come_as_far(run: RunFolder, config: Config, whole: bool) -> bool:
-    """Whether records and weights are there: at the end of a `whole` run, else those with which adaptation started."""
+    """Whether records and weights exist: at the end of a `whole` run, otherwise at the start of adaptation."""
     start = run.metrics.exists() and (run.before.exists() or not _on_source(config.training))
     return start and ((run.finished and run.checkpoint.exists()) or not whole)
 
 
 def difference(old: Config, new: Config) -> str | None:
-    """Why two configurations do not begin with the same steps on the source alone; None where they do.
+    """Why two configurations do not begin with the same steps on the source alone; None if they do.
 
-    What one of them does not say is not compared, as runs of version 0.1 do not say what their inputs were.
+    Settings that one of them lacks are not compared: runs of version 0.1 do not record their inputs.
     """
     then, now = to_builtins(old.training), to_builtins(new.training)
     whole = new.method["name"] == SOURCE_ONLY

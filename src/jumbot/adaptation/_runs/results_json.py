@@ -1,4 +1,4 @@
-"""The results of a run on disk: `results.json`, `model.json` and `source-only.json`."""
+"""Results on disk: `results.json`, `model.json`, `source-only.json` of a run; `tune.json` and `compare.json`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from jumbot._base.options import Measured, Number, Portion, Positive, Text, Weight, Whole
+from jumbot._base.options import Count, Measured, Number, Portion, Positive, Seed, Text, Weight, Whole
 from jumbot._base.schema import Record, Upgrade, Versioned, to_builtins
 from jumbot._settings.reading import TaskName
 from jumbot._settings.training import Rule
@@ -14,10 +14,16 @@ from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.averaged_plans import PlanSettings
 from jumbot.adaptation._evaluation.decision import Decision
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis
-from jumbot.adaptation._evaluation.measures import Evaluation
-from jumbot.adaptation._evaluation.regression import RegressionEvaluation
+from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation
 from jumbot.adaptation._evaluation.rivals import References
-from jumbot.adaptation._runs.config_json import ExtractorFile, NetworkSpec, TaskFile, check_classes, check_method
+from jumbot.adaptation._runs.config_json import (
+    DataFile,
+    ExtractorFile,
+    NetworkSpec,
+    TaskFile,
+    check_classes,
+    check_method,
+)
 from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 
@@ -48,7 +54,7 @@ class DiagnosisFile(Record):
     settings: PlanSettings
     scaled: bool
     class_proportions: tuple[Measured, ...] = ()
-    """This and what follows is of classes."""
+    """This and the following fields are for classes."""
     predicted_proportions: tuple[Measured, ...] = ()
     absent_classes: tuple[Whole, ...] = ()
     disagreement: Measured | None = None
@@ -58,7 +64,7 @@ class DiagnosisFile(Record):
 
     @classmethod
     def of(cls, found: Diagnosis, sources: SourceSharesFile | None) -> DiagnosisFile:
-        """What is kept of it; without classes where numbers are predicted."""
+        """The stored part of a diagnosis; without classes if numbers are predicted."""
         return cls(**found.to_json() | {"settings": found.settings, "sources": sources})
 
 
@@ -74,7 +80,7 @@ class OutputFigures(Record):
 
 @dataclass(frozen=True)
 class Results(Record):
-    """`results.json`: the figures of the chosen model; those from `n` on where target labels were given."""
+    """`results.json`: the figures of the chosen model; those from `n` on only if target labels were given."""
 
     rule: Rule
     oracle: bool
@@ -85,11 +91,11 @@ class Results(Record):
     estimated_accuracy: EstimatedAccuracy | None = None
     decision: Decision | None = None
     references: References | None = None
-    """What plain models of the source alone would do, where the run has a report."""
+    """The figures of reference models of the source alone, if the run has a report."""
     decisions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data_remarks: tuple[str, ...] = ()
-    """Problems in the data: the first thing to look at."""
+    """Problems in the data, to be read first."""
     n: Whole | None = None
     left_out: Whole | None = None
     accuracy: Portion | None = None
@@ -130,7 +136,7 @@ def label_figures(found: Evaluation | RegressionEvaluation) -> dict[str, Any]:
 
 
 def known_figures(results: Results) -> dict[str, Any]:
-    """What `Model.results` holds: what was found, without names of what was not; R2 is None where labels are equal."""
+    """The content of `Model.results`, without missing values; R2 is None if all labels are equal."""
     found: dict[str, Any] = to_builtins(results)
     known = {name for name, value in found.items() if value is not None} | (
         {"r2"} if results.rmse is not None else set()
@@ -148,7 +154,7 @@ def _model_of_0_1(content: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ModelFile(Versioned):
-    """`model.json`: everything of a model but its weights."""
+    """`model.json`: everything of a model except its weights."""
 
     classes: tuple[Text, ...]
     input: InputFormat
@@ -160,7 +166,7 @@ class ModelFile(Versioned):
     temperature: Positive
     task: TaskFile = field(default_factory=TaskFile)
     offset: tuple[Number, ...] | None = None
-    """Of each class, for natural class proportions."""
+    """The offset of each class, for natural class proportions."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: _model_of_0_1}
 
     def __post_init__(self) -> None:
@@ -190,7 +196,7 @@ Reason = Literal["least explained", "most changed"]
 
 @dataclass(frozen=True)
 class Baseline(Record):
-    """A classifier that saw the source alone, on the same target; accuracies where target labels were given."""
+    """A classifier trained on the source alone, on the same target; accuracies if target labels were given."""
 
     what: str
     changed: Portion
@@ -203,7 +209,7 @@ class Baseline(Record):
 
 @dataclass(frozen=True)
 class Sample(Record):
-    """A target sample to look at, and why; `before` is its class without adaptation, `picture` a `data:` address."""
+    """A notable target sample, and why; `before` is its class without adaptation, `picture` a `data:` address."""
 
     why: Reason
     row: Whole
@@ -221,3 +227,109 @@ class Sample(Record):
 
 
 Samples = tuple[Sample, ...]
+
+
+@dataclass(frozen=True)
+class CandidateRow(Record):
+    """A candidate with its scores, and the folder of its run."""
+
+    candidate: str
+    method: str
+    settings: dict[str, Any]
+    whole: bool
+    """False if it was stopped early."""
+    evidence: Measured
+    agreement: Measured
+    mass: Measured | None
+    seconds: Weight
+    folder: str
+    secured: Measured | None = None
+    """The mean of the votes on its accuracy, which the rule of harm compares; of numbers, minus a distance."""
+    modularity: Measured | None = None
+    """This and the following fields are for classes."""
+    estimated_accuracy: Portion | None = None
+    entropy: Measured | None = None
+    infomax: Measured | None = None
+    snd: Measured | None = None
+    proportions_distance: Weight | None = None
+    accuracy_not_used: Portion | None = None
+    gap: Weight | None = None
+    """This and the following fields are for numbers."""
+    smoothness: Measured | None = None
+    rmse_not_used: Weight | None = None
+    r2_not_used: Measured | None = None
+
+
+@dataclass(frozen=True)
+class Tuning(Versioned):
+    """`tune.json`; the fields after `options` exist once all candidates have been scored."""
+
+    created: str
+    command: Text | None
+    source: DataFile
+    target: DataFile
+    recipe: str
+    seed: Seed
+    options: dict[str, Any]
+    labelled_target: DataFile | None = None
+    rule: str | None = None
+    picked: str | None = None
+    default: str | None = None
+    steps: Count | None = None
+    why: tuple[Text, ...] = ()
+    candidates: tuple[CandidateRow, ...] = ()
+    """The candidates, the chosen one first."""
+    failed: dict[str, Text] = field(default_factory=dict)
+    not_tried: tuple[str, ...] = ()
+    minutes: Positive | None = None
+    runs: Whole | None = None
+    jobs: Count | None = None
+    stop_early: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        first = self.candidates[0].candidate if self.candidates else None
+        if self.picked != first:
+            raise ArgumentError(f"picked must be {first!r}, the first of the candidates, got {self.picked!r}.")
+
+
+@dataclass(frozen=True)
+class TuneDecision(Record):
+    """`decision.json`: the reasons, in the folder of the run that `tune` picked."""
+
+    why: tuple[Text, ...]
+
+
+@dataclass(frozen=True)
+class ComparedRun(Record):
+    """A run in `compare.json`."""
+
+    task: Text
+    method: str
+    seed: Seed
+    rule: Rule
+    accuracy: Portion | None
+    mean_class_accuracy: Portion | None
+    seconds: Weight
+    by_rule: dict[str, Measured] = field(default_factory=dict)
+    """The accuracy, or R2, of each selection rule."""
+    rmse: Weight | None = None
+    mae: Weight | None = None
+    r2: Measured | None = None
+
+
+@dataclass(frozen=True)
+class Comparison(Versioned):
+    """`compare.json`: the runs of `jumbot compare`."""
+
+    command: Text | None
+    created: str | None
+    seeds: tuple[Seed, ...]
+    settings: dict[str, Any]
+    data: dict[str, Any]
+    runs: tuple[ComparedRun, ...]
+    failed: dict[str, Text]
+    """Folders of runs that failed, with the reason."""
+    minutes: Positive | None = None
+    not_run: tuple[Text, ...] = ()
+    """Folders of runs for which no time was left."""

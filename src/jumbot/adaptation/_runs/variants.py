@@ -17,7 +17,7 @@ _WORDS = {"none": None, "true": True, "false": False}
 
 @dataclass(frozen=True)
 class Variant:
-    """A method and changes to its options or training; `label` is how the table calls it."""
+    """A method and changes to its options or training; `label` is its name in the table."""
 
     label: str
     method: str
@@ -25,7 +25,7 @@ class Variant:
 
     @property
     def folder(self) -> str:
-        """Its label as the name of a folder, on every system."""
+        """Its label as a folder name that is valid on every system."""
         return self.label.replace(":", "-").replace(" ", "-")
 
 
@@ -54,8 +54,8 @@ def share_changes(
     common: Mapping[str, Any],
     own: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[tuple[Variant, dict[str, Any]]]:
-    """The changes of each method: of the `common` ones those that it has, tau being none of dann's, its `own` by the
-    names in `methods`, and what its name says.
+    """The changes of each method: those of the `common` ones that it has (dann has no tau), its `own` by the names in
+    `methods`, and those in its name.
 
     >>> [changes for _, changes in share_changes(["jumbot", "dann:weight=2"], "table", {"tau": 0.3, "steps": 9})]
     [{'tau': 0.3, 'steps': 9}, {'steps': 9, 'weight': 2}]

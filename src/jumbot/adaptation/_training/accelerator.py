@@ -30,7 +30,7 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
     device = device_of(training)
     if device.startswith("cuda:"):
         torch.cuda.set_device(device)
-    # one process may train twice, in different precision or elsewhere, and accelerate remembers the first time
+    # one process may train twice, with another precision or device, and accelerate keeps its first state
     state, place = AcceleratorState._shared_state, PartialState._shared_state
     moved = bool(place) and place["num_processes"] == 1 and place["device"].type != device.partition(":")[0]
     if moved or (state and state.get("_mixed_precision", "no") != training.mixed_precision):
@@ -50,7 +50,7 @@ def make_accelerator(training: Training, run: RunFolder | None) -> Any:
 
 
 def check_able(training: Training, reports: bool = False) -> None:
-    """Refuse what this machine cannot do: a device that it lacks, a package that is not installed."""
+    """Refuse a device that this machine lacks, and packages that are not installed."""
     kind, _, number = training.device.partition(":")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ArgumentError(f"device: got {training.device!r}, but no CUDA device was found; use 'auto' or 'cpu'.")
@@ -76,7 +76,7 @@ def check_able(training: Training, reports: bool = False) -> None:
 
 
 def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) -> None:
-    """Open the trackers and tell them the settings of the run."""
+    """Open the trackers and send them the settings of the run."""
     if not run or not training.tracked_by:
         return
     settings = {}
@@ -84,7 +84,7 @@ def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) 
         config = to_builtins(read_config(run.path))
         parts = {name: config[name] or {} for name in ("method", "training", "network_options", "inputs")}
         settings = {f"{part}.{key}": _trackable(values[key]) for part, values in parts.items() for key in values}
-    only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder in the run's
+    only = training.tracked_by == ("tensorboard",)  # its project is the name of a folder inside the run folder
     accelerator.init_trackers("tensorboard" if only else "jumbot", config=settings or None)
 
 
@@ -93,7 +93,7 @@ def _trackable(value: Any) -> int | float | str | bool:
 
 
 def device_of(training: Training) -> str:
-    """Where this process computes; under torchrun each has a CUDA device of its own."""
+    """The device of this process; under torchrun each has its own CUDA device."""
     if training.device == "auto":
         return "cpu" if not torch.cuda.is_available() else f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     if training.device == "cuda":
@@ -102,7 +102,7 @@ def device_of(training: Training) -> str:
 
 
 def decided_by_first(accelerator: Any, action: Callable[[], T]) -> T:
-    """What `action` gives the first process, in all of them; an error of the first is everyone's."""
+    """The result of `action` in the first process, in all of them; an error of the first is raised in all."""
     outcome: list[Any] = [None, None]
     if accelerator.is_main_process:
         try:
@@ -129,7 +129,7 @@ def devices(device: torch.device) -> list[int]:
 def seed_step(*numbers: int) -> None:
     """Seed torch from these numbers.
 
-    Not by `torch.manual_seed` where there is no device: it takes notes for one, which cost as much as a small step.
+    Without a device not by `torch.manual_seed`, whose bookkeeping for devices takes as long as a small step.
     """
     seed = int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]) >> 1
     if torch.cuda.is_available() or torch.backends.mps.is_available():
@@ -157,10 +157,10 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # names of glibc's mallopt
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library not to give memory back between steps; whether it listened.
+    """Make the C library keep memory between steps; return whether it does.
 
     glibc maps blocks of more than 32 MB again at each use, and the system clears them page by page.  The activations of
-    500 digits are larger: without this a quarter of a step on the CPU goes into clearing them.  It holds for the whole
+    500 digits are larger: without this, a quarter of a step on the CPU is spent on clearing them.  It affects the whole
     process, so only the commands that train call it.
     """
     mallopt = _glibc("mallopt")
@@ -170,13 +170,13 @@ def keep_freed_memory() -> bool:
 
 
 def give_back_memory() -> None:
-    """Give freed memory back to the system now: between stages, the next of which needs memory of other sizes."""
+    """Return freed memory to the system, between stages that need blocks of different sizes."""
     if (trim := _glibc("malloc_trim")) is not None:
         trim(0)
 
 
 def _glibc(name: str) -> Any:
-    """A function of the C library, None where it is another one."""
+    """A function of glibc; None with another C library."""
     if not sys.platform.startswith("linux"):
         return None
     try:

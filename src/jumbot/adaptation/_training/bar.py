@@ -21,7 +21,7 @@ Update = Callable[[dict[str, Any]], None]
 
 @contextmanager
 def training_bar(total: int, done: int, name: str, show: bool = True) -> Iterator[Update]:
-    """A function that takes the records of the run as they are made; without `show` they only go to `logging`."""
+    """A function that takes the records of the run as they are made; without `show` they are only logged."""
     with first_to_tell() as first:
         if not first:
             yield lambda record: None
@@ -37,7 +37,7 @@ def training_bar(total: int, done: int, name: str, show: bool = True) -> Iterato
 
 
 class _Facts:
-    """The records in a few words; the outcome of an evaluation stays until the next."""
+    """The records in a few words; the result of an evaluation is shown until the next."""
 
     def __init__(self, name: str) -> None:
         self.name, self.outcome = name, ""
@@ -72,7 +72,7 @@ def _terminal(total: int, done: int, name: str) -> Iterator[Update]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Column
 
-    # where the terminal is narrow the facts are cut at their end, never the bar
+    # on a narrow terminal the facts are cut, never the bar
     facts_column = TextColumn(
         "{task.fields[facts]}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
     )
@@ -117,12 +117,12 @@ _DEADLINE = ContextVar("deadline", default=math.inf)
 
 
 class TimeUpError(JumbotError):
-    """The deadline of `pausing` passed; the run has a checkpoint and continues when it is requested again."""
+    """The deadline of `pausing` has passed; the run has a checkpoint and continues when it is requested again."""
 
 
 @contextmanager
 def pausing(seconds: float) -> Iterator[None]:
-    """Training inside that is not done after so many seconds saves a checkpoint and raises `TimeUpError`.
+    """Training in this block that is not done after so many seconds saves a checkpoint and raises `TimeUpError`.
 
     Unlike the budget of `adapt`, which returns what was learned: compared runs are complete or left out.
     """
@@ -140,9 +140,9 @@ def time_is_up() -> bool:
 
 @contextmanager
 def stops() -> Iterator[Callable[[], int | None]]:
-    """A function that says which signal has asked to stop, if one has; the second is obeyed at once.
+    """A function that returns the signal that requested a stop, if any; a second signal stops immediately.
 
-    Threads other than the first get no signals, and nothing changes for them.
+    Other threads than the main one get no signals, and nothing changes for them.
     """
     asked: list[int] = []
 

@@ -13,13 +13,13 @@ _ROWS = 500  # samples in one forward pass
 
 
 def batch_norms(network: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
-    """Those layers of a network that keep running statistics."""
+    """The layers of a network with running statistics."""
     found = (layer for layer in network.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm))
     return [layer for layer in found if layer.track_running_stats]
 
 
 def check_has_batch_norms(network: nn.Module) -> None:
-    """Refuse to estimate what is not there."""
+    """Refuse a network without batch norms."""
     if not batch_norms(network):
         raise ArgumentError("batch_norm: must be 'running' for a network without batch norms, got 'target'.")
 
@@ -28,8 +28,8 @@ def check_has_batch_norms(network: nn.Module) -> None:
 def estimate_batch_norms(network: nn.Module, domain: Domain, device: torch.device | str, seed: int = 0) -> None:
     """Give the batch norms of `network` the mean statistics over minibatches of all samples of `domain`, in place.
 
-    The minibatches are drawn without order, since their deviations leave out how the means of minibatches differ.
-    Everything but the batch norms is in evaluation mode, and all modes are left as they were.
+    The minibatches are drawn at random, because their deviations do not include the differences between their means.
+    Everything except the batch norms is in evaluation mode, and all modes are restored.
     """
     norms = batch_norms(network)
     modes = {layer: layer.training for layer in network.modules()}

@@ -16,15 +16,15 @@ from jumbot.adaptation._evaluation.task import Task
 from jumbot.data._domain import Domain, Samples
 from jumbot.data._readers import Submit, Wait, count_workers, readers
 from jumbot.methods.base import Batch, Method
-from jumbot.minibatch._stratified import ShuffledSampler, StratifiedSampler
+from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 
-#: a pair of minibatches, and the rows of the target in it, by which the records find labels
+#: a pair of minibatches, and its target rows, by which the records find labels
 Loaded = tuple[Batch, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of "source", "target" or "labelled" samples, and what seeds their augmentation."""
+    """Rows of "source", "target" or "labelled" samples, and the seed of their augmentation."""
 
     samples: str
     rows: np.ndarray
@@ -63,7 +63,7 @@ class Batches:
         self.labelled, self.labelled_labels = labelled, None if labelled is None else task.labels(labelled)
         if labelled is not None:
             every = np.zeros(len(labelled), np.int64) if labelled.labels is None else labelled.labels
-            # two rows at least, for layers that take statistics of a minibatch
+            # at least two rows, for layers that compute statistics of a minibatch
             self.labelled_sampler = StratifiedSampler(every, max(2, min(training.batch_size, len(labelled))), self.seed)
         self.target_sampler = ShuffledSampler(len(target), training.batch_size, training.seed)
 
@@ -72,7 +72,7 @@ class Batches:
         return max(0, step - self.source_steps) / max(1, self.total - self.source_steps)
 
     def parts(self, step: int) -> list[dict[str, Part]]:
-        """What to read for the pairs of a step; no target rows while only the source is trained on."""
+        """The rows to read for the pairs of a step; no target rows while training uses only the source."""
         out: list[dict[str, Part]] = []
         for j in range(self.k):
             number = (step * self.k + j) * self.world + self.rank
@@ -80,7 +80,7 @@ class Batches:
             if step >= self.source_steps:
                 rows = self.target_sampler.batch(number - self.source_steps * self.k * self.world)
                 parts["target"] = Part("target", rows, (self.seed, 4, number))
-                if count := self.extra_samples(self.size, self.progress(step)):  # in passes of their own
+                if count := self.extra_samples(self.size, self.progress(step)):  # in separate passes
                     rows = ShuffledSampler(len(self.source), count, self.seed, stream=5).batch(number)
                     parts["extra"] = Part("source", rows, (self.seed, 7, number))
             if self.labelled is not None:
@@ -102,7 +102,7 @@ class Batches:
         return self.samples[part.samples].batch(part.rows, np.random.default_rng(part.key))
 
     def _pair(self, step: int, parts: dict[str, Part], read: dict[str, torch.Tensor]) -> Loaded:
-        """One pair of minibatches, where the network is, with the labels that belong to it."""
+        """One pair of minibatches with its labels, on the device of the network."""
         x = {name: tensor.to(self.device, memory_format=self.layout) for name, tensor in read.items()}
         rows, labels, origins = parts["source"].rows, self.labels, self.source.origins
         target_rows = parts["target"].rows if "target" in parts else np.empty(0, np.int64)
@@ -128,7 +128,7 @@ class Batches:
 
     @contextmanager
     def ahead(self) -> Iterator[Callable[[int], list[Loaded]]]:
-        """`load`, but images of the next steps are read while this one is computed."""
+        """`load`, but images of the next steps are read during this one."""
         if len(self.source.shape) == 1:
             yield self.load
             return
@@ -147,7 +147,7 @@ class Batches:
 
     @contextmanager
     def _loader(self, workers: int) -> Iterator[Callable[[int], list[Loaded]]]:
-        """`load`, by that many processes."""
+        """`load` by that many processes."""
         if workers == 0:
             yield self.load
             return

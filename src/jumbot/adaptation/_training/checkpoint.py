@@ -1,4 +1,4 @@
-"""Checkpoints: what they hold, and which of them are kept."""
+"""Checkpoints: their content, and which of them are kept."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         with replacing(path) as part:
             try:
                 save_file(contiguous, part, metadata={"jumbot": json.dumps(header)})
-            except SafetensorError as error:  # what it makes of a full disk
+            except SafetensorError as error:  # raised if the disk is full
                 raise OSError(str(error)) from error
     except JumbotError as error:
         raise JumbotError(f"{error} Use --resume to continue an interrupted run.") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_tensors` wrote; no code is run."""
+    """Read what `save_tensors` wrote; no code is executed."""
     safe_open = need("safetensors", f"{path}: it", "adapt").safe_open
     from safetensors import SafetensorError
 
@@ -47,7 +47,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads((file.metadata() or {}).get("jumbot", "null"))
-            # copies: what is mapped from a file that another program then writes over ends this process
+            # copies: if another program overwrites a mapped file, this process crashes
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - not a dict
     except (OSError, SafetensorError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error
@@ -58,13 +58,13 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Header(Versioned):
-    """What a file of weights says of itself: a whole model, or how far training had come."""
+    """The header of a file of weights: a whole model, or the progress of training."""
 
     kind: Literal["model", "checkpoint", "best", "before"]
     step: Whole | None = None
     seconds: Weight = 0.0
     tensors: Whole | None = None
-    """How many the file was written with."""
+    """The number of tensors in the file."""
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: lambda header: {"jumbot": "0.1", "kind": _kind(header)} | header}
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], kind: str, **facts: 
 
 
 def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:
-    """What `save_weights` wrote, if it is of that kind."""
+    """Read what `save_weights` wrote, if it is of that kind."""
     tensors, found = load_tensors(path)
     header = convert({"format": 1} | found, Header, f"{path}: header")
     if header.kind != kind:
@@ -94,7 +94,7 @@ def load_weights(path: Path, kind: str) -> tuple[dict[str, Tensor], Header]:
 
 
 def _kind(header: Mapping[str, Any]) -> str:
-    """What version 0.1 left unsaid."""
+    """The kind, which version 0.1 did not record."""
     return "checkpoint" if "seconds" in header else "best" if "step" in header else "model" if header else "before"
 
 
@@ -104,13 +104,13 @@ def pack(prefix: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def unpack(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """What `pack` put under that prefix."""
+    """The inverse of `pack`."""
     start = prefix + "."
     return {name[len(start) :]: tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
 def load_module(module: nn.Module, prefix: str, tensors: Mapping[str, Tensor], where: Any) -> None:
-    """Load the state under `prefix`, or say what does not fit."""
+    """Load the state under `prefix`; an error says what does not fit."""
     try:
         module.load_state_dict(unpack(prefix, tensors))
     except RuntimeError as error:
@@ -119,7 +119,7 @@ def load_module(module: nn.Module, prefix: str, tensors: Mapping[str, Tensor], w
 
 
 def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Its state as named tensors under a prefix; rates and other settings follow from the configuration."""
+    """The state of an optimiser as named tensors under a prefix; settings follow from the configuration."""
     state = optimizer.state_dict()["state"]
     return {
         f"{prefix}.{number}.{name}": value if isinstance(value, Tensor) else torch.tensor(value)
@@ -130,7 +130,7 @@ def pack_optimizer(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, T
 
 
 def unpack_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], where: Any) -> None:
-    """Put back what `pack_optimizer` took, or say what does not fit."""
+    """Load what `pack_optimizer` stored; an error says what does not fit."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in unpack(prefix, tensors).items():
@@ -156,7 +156,7 @@ class Checkpoints:
     def __init__(self, run: RunFolder | None, network: Network, method: Method) -> None:
         self.run, self.network, self.method = run, network, method
         self.step: int | None = None  # of the checkpoint in the folder
-        self._damaged = False  # the checkpoint in the folder, which is not worth keeping as the previous one
+        self._damaged = False  # the checkpoint in the folder, if it is not worth keeping as the previous one
         self._best: dict[str, Tensor] = {}
 
     def save(self, step: int, seconds: float, optimizers: Optimizers) -> None:
@@ -172,7 +172,7 @@ class Checkpoints:
         self.step, self._damaged = step, False
 
     def resume(self, total: int, optimizers: Optimizers) -> tuple[int, float]:
-        """Steps and seconds of the last checkpoint that is whole, which is loaded; zeros where there is none yet."""
+        """Load the last complete checkpoint; return its steps and seconds, or zeros if there is none yet."""
         files = [file for file in (self.run.checkpoint, self.run.previous) if file.exists()] if self.run else []
         for number, file in enumerate(files, 1):
             try:
@@ -195,7 +195,7 @@ class Checkpoints:
         return header.step, header.seconds
 
     def keep_start(self) -> None:
-        """The network as adaptation finds it; only where there is a folder, whose figures compare with it."""
+        """Keep the network before adaptation, for the figures of the folder, if there is one."""
         if self.run:
             save_weights(self.run.before, pack("network", self.network.state_dict()), "before")
 
@@ -209,7 +209,7 @@ class Checkpoints:
         self._load(load_weights(self.run.best, "best")[0] if self.run else self._best, "best")
 
     def take_network(self, file: Path, kind: str) -> None:
-        """The weights that another run has left."""
+        """Load the weights of another run."""
         load_module(self.network, "network", load_weights(file, kind)[0], file)
 
     def _tensors(self) -> dict[str, Tensor]:

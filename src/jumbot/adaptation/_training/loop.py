@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 @dataclass
 class Trained:
-    """What training leaves: the network of the chosen step, and the records of every step and evaluation."""
+    """The result of training: the network of the chosen step, and the records of every step and evaluation."""
 
     network: Network
     method: Method
@@ -45,11 +45,11 @@ class Trained:
     selected_step: int = 0
     seconds: float = 0.0
     planned: int | None = None
-    """Steps that there should have been, where a budget of time ended training before."""
+    """The planned number of steps, if a time budget ended training earlier."""
 
 
 class Objective(nn.Module):
-    """Network and method as one module with one forward pass per step, which is what data parallelism wraps.
+    """Network and method as one module with one forward pass per step, as data parallelism requires.
 
     `weight` is that of the source's own term.
     """
@@ -76,9 +76,9 @@ class Objective(nn.Module):
 class Trainer:
     """Trains `network` in place with `method` on a labelled source and a target, whose labels it never sees.
 
-    `watch` may hold target labels: they go to the records alone.  Minibatch i depends on (seed, i), and the random
-    numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.  After `until`,
-    a time of `time.monotonic`, no further step is begun.
+    `watch` may contain target labels, which are only used in the records.  Minibatch i depends on (seed, i), and the
+    random numbers of step i on (seed, i), so that a resumed run ends with the weights of an uninterrupted one.  After
+    `until`, a time of `time.monotonic`, no further step is begun.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Trainer:
         self.watch = watch or Watch()
         self.network, self.method = network, method
         self.accelerator = make_accelerator(training, run)
-        # the plan of one process is that of all
+        # the plan of one process is the joint plan of all
         self.global_plan = training.global_plan and self.accelerator.num_processes > 1
         if isinstance(method, TransportMethod):
             method.global_plan = self.global_plan
@@ -115,7 +115,7 @@ class Trainer:
         )
         if source.origins is not None:
             method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
-        # both terms are means: no sample of the source counts more than one of the target whose label is known
+        # both terms are means: no source sample has more weight than a labelled target sample
         weight = 1.0 if labelled is None else min(1.0, len(source) / len(labelled))
         self.objective = Objective(network, method, weight).to(self.accelerator.device)
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
@@ -130,7 +130,7 @@ class Trainer:
         self.optimizers = self._fresh_optimizers()
 
     def fit(self, resume: bool = False, begin: Start | None = None) -> Trained:
-        """Run all steps, or those that neither a checkpoint nor the run to `begin` with has done.
+        """Run all steps that neither a checkpoint nor the run to `begin` with has done.
 
         The network then has the weights of the chosen step.
         """
@@ -161,7 +161,7 @@ class Trainer:
         return Trained(self.network, self.method, self.history, self._select(), seconds, self.planned)
 
     def _end_early(self, start: float) -> None:
-        """The time is up: what has been learned by now is the end of the run."""
+        """The time is up: end the run with what has been learned so far."""
         if self.step <= self.source_steps:
             self._keep_start()
         self.planned, self.total = self.total, self.step
@@ -170,12 +170,12 @@ class Trainer:
             self._look(self.before + time.monotonic() - start)
 
     def _keep_start(self) -> None:
-        """Adaptation begins: the network as it is now is compared with that at the end."""
+        """Adaptation begins: keep the network, to compare it with that at the end."""
         if self.accelerator.is_main_process:
             self.checkpoints.keep_start()
 
     def _settle_norms(self) -> bool:
-        """The last steps are done: estimate batch norms on the target, where that is asked for."""
+        """The last step is done: estimate batch norms on the target, if requested."""
         if self.training.batch_norm == "target":
             estimate_batch_norms(self.network, self.monitor.target, self.accelerator.device, self.training.seed)
         return self.training.batch_norm == "target"
@@ -238,7 +238,7 @@ class Trainer:
         return found
 
     def _after(self, start: float, bar: Callable[[Record], None]) -> None:
-        """Evaluation and checkpoint, where they are due; `step` steps are done."""
+        """Evaluate and save a checkpoint when due; `step` steps are done."""
         every = self.training.evaluate_every
         every = max(self.epoch, 10) if every is None else every
         done, ends = self.step, self.step in (self.source_steps, self.total)
@@ -255,7 +255,7 @@ class Trainer:
             self._save()
 
     def _look(self, seconds: float) -> Record:
-        """An evaluation, on record."""
+        """Evaluate, and record the result."""
         done = self.step
         record = {"event": "evaluation", "step": done, "epoch": done // self.epoch}
         record["phase"] = "source" if done <= self.source_steps else "adapt"
@@ -265,7 +265,7 @@ class Trainer:
         return record
 
     def _take_over(self, begin: Start) -> None:
-        """The state after the steps on the source alone, as another run came to it."""
+        """Load the state of another run after its steps on the source alone."""
         if self.source_steps:
             self.checkpoints.take_network(begin.run.before, "before")
         self.step = self.source_steps
@@ -291,7 +291,7 @@ class Trainer:
         return step
 
     def _best(self) -> int:
-        """The step that the selection rule takes, of those during adaptation."""
+        """The step chosen by the selection rule, among those of the adaptation."""
         seen = [r for r in self.history if r["event"] == "evaluation" and r["phase"] == self.history[-1]["phase"]]
         return best(seen, self.training.select)
 
@@ -330,7 +330,7 @@ class Trainer:
     def _fresh_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         made = make_optimizers(self.network, self.method, self.training)
         if self.accelerator.scaler is None and self.accelerator.num_processes == 1:
-            return made  # the wrapper would only look for packages that are not there, twice per step
+            return made  # the wrapper would only look for missing packages, twice per step
         return {name: self.accelerator.prepare_optimizer(one) for name, one in made.items()}
 
     def _set_rate(self) -> None:

@@ -21,13 +21,13 @@ from jumbot.methods.network import Network
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The domains as networks take them, and what is predicted."""
+    """The domains as input of networks, and what is predicted."""
 
     source: Domain
     target: Domain
     task: Task
     labelled: Domain | None = None
-    """Samples of the target whose labels are known, and trained on."""
+    """Target samples with known labels, which are used in training."""
 
     def in_directions(self, rank: int) -> TrainingData:
         """Wide rows reduced to so many directions, which are learned from what is labelled."""
@@ -37,7 +37,7 @@ class TrainingData:
 
 
 class NetworkInput(NamedTuple):
-    """What a network begins with: the shape and the type of a sample, and a backbone that is there already."""
+    """The input of a network: the shape and the type of a sample, and an existing backbone."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
@@ -49,7 +49,7 @@ class NetworkInput(NamedTuple):
 def make_parts(
     config: RunConfig, data: TrainingData, seen: NetworkInput | None = None
 ) -> tuple[Network, dict[str, Any], Method]:
-    """The network, what describes it, and the method; by default the network sees the source's samples as they are."""
+    """The network, what describes it, and the method; by default the network gets the source's samples unchanged."""
     source, task = data.source, data.task
     shape, dtype, module, kind = NetworkInput(source.shape) if seen is None else seen
     with torch.random.fork_rng(devices=[]):
@@ -68,7 +68,7 @@ def make_parts(
 
 
 def make_optimizers(network: Network, method: Method, training: Training) -> dict[str, torch.optim.Optimizer]:
-    """That of the network, and that of the method's own layers where it has one; by their names in checkpoints."""
+    """The optimisers of the network and, if needed, of the method's own layers, by their names in checkpoints."""
     pretrained: list[nn.Parameter] = []
     if isinstance(network.backbone, Bottleneck):
         pretrained = [p for p in network.backbone.pretrained.parameters() if p.requires_grad]
@@ -91,7 +91,7 @@ def make_optimizers(network: Network, method: Method, training: Training) -> dic
 
 
 def rate_factor(training: Training, step: int, steps: int) -> float:
-    """What the learning rate is multiplied by at `step` of `steps` of the adaptation (negative: on the source alone).
+    """The factor of the learning rate at `step` of `steps` of the adaptation (negative: on the source alone).
 
     >>> round(rate_factor(Training(schedule="inverse"), 500, 500), 3)
     0.166

@@ -28,10 +28,10 @@ Array = np.ndarray[Any, Any]
 LINEAR, TREES, NEIGHBOURS = "logistic regression", "trees", "neighbours"
 KINDS = (LINEAR, TREES, NEIGHBOURS)
 LEARNED = 4000
-"""Rows of the source that they learn from, at most."""
+"""The largest number of source rows that they are trained on."""
 _WIDE = 400  # columns, above which rows are projected to their principal ones
 _COMPONENTS = 100
-_SHORTEST = 8  # signals that have a spectrum
+_SHORTEST = 8  # shortest signals with a spectrum
 
 
 def learning_rows(domain: Domain, seed: int = 0, index: Array | None = None) -> tuple[Array, Array]:
@@ -59,7 +59,7 @@ def reference_predictions(
     rows, *others = _narrow(rows, others, seed)
     found = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # one that has not converged is another classifier still
+        warnings.simplefilter("ignore")  # a model that has not converged is still useful
         for kind, model in _models(numbers, len(rows), seed).items():
             model.fit(rows, labels)
             found[kind] = [np.asarray(model.predict(other)).reshape(len(other), *labels.shape[1:]) for other in others]
@@ -83,7 +83,7 @@ def _models(numbers: bool, n: int, seed: int) -> dict[str, Any]:
 
 
 def _narrow(rows: Array, others: Sequence[Array], seed: int) -> list[Array]:
-    """Wide rows by their principal components, which all three read in a fraction of the time."""
+    """Wide rows by their principal components, which all three models use in a fraction of the time."""
     every = [np.asarray(each, np.float32) for each in (rows, *others)]
     if rows.shape[1] <= _WIDE:
         return every
@@ -107,13 +107,13 @@ class OutOfTimeError(JumbotError):
 
 @dataclass(frozen=True)
 class Witnesses:
-    """What the witnesses of several methods say of the same samples."""
+    """The outputs of the witnesses of several methods for the same samples."""
 
     by_method: Mapping[str, Witness]
     index: Array
-    """Which samples of the target."""
+    """The samples of the target."""
     held: Array | None = None
-    """Which samples of the source were held out, fold by fold; None where they are a part of their own."""
+    """The held-out samples of the source, fold by fold; None if they are a separate part."""
 
 
 def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
@@ -141,9 +141,10 @@ def folds(labels: Array | None, n: int, seed: int) -> list[tuple[Array, Array]]:
 
 
 def train_witnesses(data: TrainingData, configs: Sequence[RunConfig], until: float = math.inf) -> Witnesses:
-    """Train every method of `configs` on each fold; ask it, and the references, for the held-out part and target.
+    """Train every method of `configs` on each fold; predict the held-out part and the target with it and the
+    references.
 
-    Raises `OutOfTimeError` where that cannot be done `until` then, a time of `time.monotonic`.
+    Raises `OutOfTimeError` if that cannot be done `until` then, a time of `time.monotonic`.
     """
     source, target, task, seed = data.source, data.target, data.task, configs[0].training.seed
     index = some_samples(target, seed)
@@ -179,20 +180,20 @@ def train_witnesses(data: TrainingData, configs: Sequence[RunConfig], until: flo
 
 
 class _Asked:
-    """What the networks of a method say, one for each fold: of the held-out part and of the target."""
+    """The outputs of the networks of a method, one for each fold, for the held-out part and the target."""
 
     def __init__(self) -> None:
         self.held: list[tuple[Array, Array]] = []
         self.target: list[tuple[Array, Array]] = []
 
     def ask(self, network: Network, unseen: Domain, sample: Domain) -> None:
-        """One network more."""
+        """Add one network."""
         for domain, answers in ((unseen, self.held), (sample, self.target)):
             z, logits = outputs(network, domain)
             answers.append((z.float().numpy(), logits.double().numpy()))
 
     def witness(self, truth: Array, shares: Array, offset: Array, panel: Panel) -> Witness:
-        """All of them, `truth` being the labels of what was held out."""
+        """The witness of all networks; `truth` are the labels of the held-out samples."""
         (held_z, held_logits), (target_z, target_logits) = (zip(*a, strict=True) for a in (self.held, self.target))
         held = np.concatenate(held_logits)
         return Witness(held, truth, tuple(target_logits), shares, offset, panel, tuple(held_z), tuple(target_z))
@@ -201,7 +202,7 @@ class _Asked:
 def held_out_witnesses(
     data: TrainingData, held: Domain, networks: Mapping[str, Network], config: RunConfig
 ) -> Witnesses:
-    """The same of networks that were trained on the source, which lacks `held`, already."""
+    """The same for networks that are already trained on the source without `held`."""
     source, target, task, seed = data.source, data.target, data.task, config.training.seed
     index = some_samples(target, seed)
     part, sample = held.subset(some_samples(held, seed)), target.subset(index).unlabelled()
@@ -223,7 +224,7 @@ def held_out_witnesses(
 
 
 def neighbourhoods(source: Domain, target_rows: Array, seed: int) -> Array | None:
-    """Nearest samples in the target, where neighbours in the source share their class (`NEIGHBOURLY`); else None."""
+    """Nearest samples in the target if neighbours in the source share their class (`NEIGHBOURLY`), otherwise None."""
     if source.labels is None or min(len(source), len(target_rows)) < 2:
         return None
     index, rows = learning_rows(source, seed, some_samples(source, seed))
@@ -232,9 +233,9 @@ def neighbourhoods(source: Domain, target_rows: Array, seed: int) -> Array | Non
 
 
 def rival_witnesses(data: TrainingData, witnesses: Witnesses, seed: int, held: Domain | None) -> dict[str, Witness]:
-    """What plain models of the source say of the samples on which methods were `witnesses`.
+    """The outputs of reference models for the samples of the `witnesses` of methods.
 
-    `held` is the part of the source that was held out where the source lacks one already, see `held_out_witnesses`.
+    `held` is the held-out part if the source already lacks it, see `held_out_witnesses`.
     """
     source, task = data.source, data.task
     if held is None:
@@ -269,7 +270,7 @@ def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Ar
 
 
 def _some(index: Array, seed: int, most: int) -> Array:
-    """At most so many of them."""
+    """At most this many of them."""
     if len(index) <= most:
         return index
     found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, most, replace=False))
@@ -277,10 +278,10 @@ def _some(index: Array, seed: int, most: int) -> Array:
 
 
 def train_network(data: TrainingData, config: RunConfig, until: float = math.inf) -> Network:
-    """A network of rows with the settings and the seed of a run, for its predictions alone.
+    """Train a network of rows with the settings and the seed of a run, only for its predictions.
 
-    One that `until` lets take fewer than `LEAST_STEPS` of the steps of its method would be mostly chance, and raises
-    `OutOfTimeError`.
+    If `until` allows fewer than `LEAST_STEPS` steps of its method, the result would be mostly chance, and
+    `OutOfTimeError` is raised.
     """
     network, _, method = make_parts(config, data)
     training = replace(config.training, select="last", evaluate_every=0, trackers=(), tensorboard=False)

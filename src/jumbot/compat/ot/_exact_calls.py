@@ -36,7 +36,7 @@ def emd(
     center_dual, check_marginals, potentials_init
         As in POT.
     numItermax, numThreads
-        Accepted as POT takes them; the solver here needs neither.
+        Accepted for compatibility, without effect.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def emd2(
     center_dual, check_marginals, potentials_init
         As in POT.
     processes, numItermax, numThreads
-        Accepted as POT takes them; the solver here needs none of them.
+        Accepted for compatibility, without effect.
 
     Returns
     -------

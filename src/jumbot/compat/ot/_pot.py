@@ -41,7 +41,7 @@ P = ParamSpec("P")
 
 
 def or_pot(module: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """A call that ours answers by NotImplemented goes, as it was made, to POT's function of the same name."""
+    """Pass a call to POT's function of the same name if ours returns NotImplemented."""
 
     def decorate(ours: Callable[P, Any]) -> Callable[P, Any]:
         @wraps(ours)
@@ -74,7 +74,7 @@ class Call:
 
     @property
     def differentiable(self) -> bool:
-        """Whether what is returned has to carry gradients."""
+        """Whether the result must have gradients."""
         return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in self.given)
 
     @property
@@ -91,7 +91,7 @@ class Call:
 
 
 def read(M: Any, a: Any, b: Any) -> Call | None:
-    """The call, or None where it is one for POT itself: sparse costs, integers, JAX and other libraries."""
+    """The call, or None if POT itself must answer it: sparse costs, integers, JAX and other libraries."""
     M, a, b = (None if x is None else pot("utils").list_to_array(x) for x in (M, a, b))
     a, b = (None if x is None or len(x) == 0 else x for x in (a, b))
     nx = pot("backend").get_backend(*(x for x in (M, a, b) if x is not None))
@@ -113,7 +113,7 @@ def read(M: Any, a: Any, b: Any) -> Call | None:
 
 
 def word(name: str, value: Any, known: Collection[str]) -> str:
-    """`value`, which POT takes in capitals too."""
+    """`value` in lower case: POT also accepts capitals."""
     return check_word(name, value.lower() if isinstance(value, str) else value, known)
 
 
@@ -184,7 +184,7 @@ def marginal_error(call: Call, solution: Solution) -> Any:
 
 
 def certificate(solution: Solution) -> Certificate:
-    """What is proved of it."""
+    """The certificate of a solution."""
     return of_solution(solution)
 
 
@@ -207,7 +207,7 @@ _warned: set[str] = set()
 
 
 class PeerDifferenceWarning(UserWarning):
-    """A value that differs from that of the library whose call it answers, which is not what its formula says."""
+    """The value differs from that of the library, which does not follow its own formula."""
 
 
 def differs(name: str) -> None:

@@ -212,7 +212,7 @@ def _batch(nx: Any, M: Any, reg: Any, a: Any, b: Any, limit: int, tol: float, re
 
 
 def _beyond(call: Call, reg: Any, taus: tuple[float, float], unbalanced_type: Any) -> bool:
-    """Whether gradients are asked for that only POT's own steps have."""
+    """Whether the requested gradients exist only for POT's own iterations."""
     if not call.differentiable:
         return False
     soft = taus != (math.inf, math.inf)

@@ -1,1 +1,1 @@
-"""epsilon > 0: one policy of sweeps, and the engines that make them."""
+"""epsilon > 0: one policy of sweeps, and the engines that run them."""

@@ -5,11 +5,11 @@ Plan P, slack Z and potentials solve
     C + epsilon log(P/R) - f - g = Z,   P 1 = a,   P' 1 = b,   P Z = mu
 
 and mu is followed to zero by Mehrotra's predictor and corrector.  For mu = 0 the slack is zero, and P is the entropic
-plan; on the way it keeps entries that an exponential would lose.  Sweeps, and Newton's method on the dual, take
-thousands of iterations where epsilon is a small part of the costs and the plan falls into groups; these do not.
+plan; before that, it keeps entries that an exponential would lose.  Sweeps, and Newton's method on the dual, take
+thousands of iterations if epsilon is small compared with the costs and the plan has separate groups; these do not.
 
-Partial transport has one more row and column, of the mass that is not moved, without cost or entropy; that they
-meet is ruled out.  The linear systems are those of `linear_algebra.py`, factored without a subtraction.
+Partial transport has one more row and column, for the mass that is not moved, without cost or entropy; their common
+entry is excluded.  The linear systems are those of `linear_algebra.py`, factored without a subtraction.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE = 80
 _TINY = 1e-290  # the least entry of a plan
 _NONE = 1e-9  # a share of the mass below which nothing is left out
 _ROUNDING = 1e-9  # of the mass, within which all equations are met as far as they can be
-_STALLS = 12  # iterations without progress after which rounding has the last word
+_STALLS = 12  # iterations without progress, after which rounding errors dominate
 _SHARE = 1e-2  # of tol, for what is left of P Z and of the equations
 
 
@@ -53,7 +53,7 @@ def fits(problem: Problem) -> bool:
 
 
 def is_direct(problem: Problem) -> bool:
-    """Whether this is quicker than sweeps from the start."""
+    """Whether this is faster than sweeps from the start."""
     return isinstance(problem.source, PartialMarginal) and min(problem.cost.shape[-2:]) <= DIRECT and fits(problem)
 
 
@@ -93,7 +93,7 @@ def _solve_one(
     if turned:
         C, a, b, r_a, r_b = C.T, b, a, r_b, r_a
     mass = problem.source.mass if isinstance(problem.source, PartialMarginal) else None
-    with np.errstate(all="ignore"):  # masses and references too far apart for floats: the certificate says so
+    with np.errstate(all="ignore"):  # masses and references too far apart for floats, which shows in the certificate
         own_f, own_g, own_plan, taken = interior(C, (a, b), (r_a, r_b), problem.epsilon / unit, mass, tol, limit, stop)
     if turned:
         own_f, own_g, own_plan = own_g, own_f, own_plan.T
@@ -115,13 +115,13 @@ def interior(
     (n, m), (a, b) = C.shape, weights
     whole = a.sum()
     rest_a, rest_b = (0.0, 0.0) if mass is None else (whole - mass, b.sum() - mass)
-    more = int(rest_b > _NONE * whole), int(rest_a > _NONE * whole)  # a row takes what columns leave, and a column rows
+    more = int(rest_b > _NONE * whole), int(rest_a > _NONE * whole)  # a row for what columns leave, and vice versa
     N, M = n + more[0], m + more[1]
     rows, columns, parts = np.zeros((7, N)), np.zeros((7, M)), empty(8, N, M)
     A, B = rows[_WEIGHT], columns[_WEIGHT]
     A[:], B[:] = rest_b / whole, rest_a / whole
     A[:n], B[:m] = a / whole, b / whole
-    B *= A.sum() / B.sum()  # to the last bit: the systems are singular otherwise
+    B *= A.sum() / B.sum()  # equal to the last bit, or the systems would be singular
     parts[_COST : _LOG_R + 1] = 0.0
     parts[_COST, :n, :m] = C
     parts[_LOG_R, :n, :m] = np.log(reference[0])[:, None] + np.log(reference[1]) - np.log(whole)
@@ -277,7 +277,7 @@ def _move_row(part: Any, alpha: float) -> None:
 
 @compiled()
 def _move(parts: Any, rows: Any, columns: Any, mu: float, reach: float, corner: bool) -> bool:
-    """The step, as far as `reach` of the way to where an entry would be zero; False where that is nowhere."""
+    """The step, as far as `reach` of the way to where an entry would be zero; False if no step is possible."""
     low = 0.0
     for i in range(parts.shape[1]):
         part = parts[:, i, : _width(parts, i, corner)]

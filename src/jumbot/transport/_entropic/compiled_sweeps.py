@@ -19,12 +19,14 @@ from jumbot.transport.divergences import Balanced
 #: One problem larger than this gains more from float32 passes in threads than from one compiled loop.
 LARGEST = 1 << 20
 PATIENCE = 3000
-_THREADED_FROM = 1 << 16  # entries: the sweeps of fewer take no longer than a user waits after Ctrl-C
+_THREADED_FROM = 1 << 16  # entries: sweeps of fewer are short enough for a user to wait after Ctrl-C
 _ONE_FROM = 1 << 18  # the same where there is one problem, with nothing to share
 
 
 def fits(problem: Problem) -> bool:
-    """Whether the compiled sweeps are the right engine; where a marginal is exact, none other rounds as it goes."""
+    """Whether the compiled sweeps are the right engine; if a marginal is exact, only this engine rounds during the
+    sweeps.
+    """
     cost = problem.cost
     _, n, m = cost.shape
     if cost.device.type != "cpu" or not kinds_known(problem):
@@ -117,7 +119,7 @@ def _sweep_balanced(
 
 
 def _begun(problem: Problem, start: Start | None) -> tuple[np.ndarray, np.ndarray]:
-    """Potentials in units of epsilon, not filled where there is no start."""
+    """Potentials in units of epsilon, uninitialised without a start."""
     (batch, n, m), epsilon = problem.cost.shape, problem.epsilon
     if start is None:
         return np.empty((batch, n)), np.empty((batch, m))

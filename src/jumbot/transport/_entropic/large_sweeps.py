@@ -39,8 +39,8 @@ from jumbot.transport._problem import Problem
 _CUT, _SPREAD = 50.0, 25.0  # float32 holds e^-87: entries below e^-CUT are dropped
 _SLIP = 25.0  # how far the scale of the column sums, guessed beforehand, may be off
 _SAMPLE = 16  # one row in so many gives the first column minima
-_SHARES = 4  # blocks of rows a thread: another process may hold up one of the threads
-_NOISE = 1e-12  # relative gap that float32 sums leave, for a price tau = epsilon
+_SHARES = 4  # blocks of rows per thread, because another process may delay one of the threads
+_NOISE = 1e-12  # relative gap that float32 sums leave, for tau = epsilon
 PATIENCE = 3000
 _STALLED = 300  # sweeps without progress before giving up: float32 sums resolve no more
 
@@ -77,7 +77,7 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 class _Large:
     def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
-        from jumbot.transport._kernels import gibbs, mixing, row_blocks, sides
+        from jumbot.transport._kernels import gibbs, policy, row_blocks, sides
         from jumbot.transport._kernels import policy as shift
 
         self.gibbs, self.row_blocks, self.sides, self.best_shift = gibbs, row_blocks, sides, shift.best_shift
@@ -103,12 +103,12 @@ class _Large:
         kappas = [kappa(tau) if kind == KL else 1.0 for kind, tau in self._kinds()]
         self.relaxation = Relaxation(kappas[0] * kappas[1] if KL in kinds and kinds <= {KL, BALANCED} else None)
         self.inverse_a, self.inverse_b = (1 / tau if kind == KL else 0.0 for kind, tau in self._kinds())
-        self.mixing = mixing.RingMixing(self.m) if kinds == {KL} else None
+        self.mixing = policy.RingMixing(self.m) if kinds == {KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:
             self._begin()
-        else:  # where pairs are blocked, some rows do not stand for all
+        else:  # if pairs are blocked, some rows do not represent all
             f, g = (np.zeros(self.n), np.zeros(self.m)) if start is None else start
             self.F, self.G = f * self.scale, g * self.scale
             self._centre_rows(self.G)

@@ -1,8 +1,8 @@
-"""A semi-smooth Newton method on the dual, for the problems on which sweeps are slow.
+"""A semi-smooth Newton method on the dual, for problems on which sweeps are slow.
 
-With Phi(g) the sweep (f from g, then g from f), a fixed point solves g = Phi(g), and Phi has the Jacobian
-D_b Q' D_a P, where P and Q are the row- and column-normalised plans and D the slopes of the proximal steps.
-A step is taken only where it beats the plain sweep on the dual, so the method inherits its global convergence.
+With Phi(g) the sweep (f from g, then g from f), a fixed point solves g = Phi(g), and Phi has the Jacobian D_b Q' D_a P,
+where P and Q are the row- and column-normalised plans and D the slopes of the proximal steps. A step is only taken if
+it raises the dual more than a plain sweep, so the method inherits the global convergence of sweeps.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def newton(problem: Problem, f: Tensor, g: Tensor, steps: int) -> tuple[Tensor, 
             for length in _LENGTHS:
                 candidate = _clip(problem.target, g + length * direction)
                 value = _semi_dual(problem, candidate)
-                # at convergence the dual no longer resolves the step, but the full step still squares the error
+                # at convergence the dual cannot resolve the step, but the full step still squares the error
                 slack = 1e-15 * best_value.abs() if length == 1 and damping == 0 else 0.0
                 better = value > best_value - slack
                 best = torch.where(better[:, None], candidate, best)

@@ -1,4 +1,4 @@
-"""epsilon > 0: which engine sweeps, and what happens to the problems that it leaves unfinished."""
+"""epsilon > 0: which engine is used, and what happens to problems that it does not finish."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jumbot.transport.divergences import KL, Balanced
 
 
 class Engine(Protocol):
-    """A module with these names; `solver.py` chooses among them and chains them, and knows nothing else of them."""
+    """A module with these names; `solver.py` chooses among them and chains them, using nothing else."""
 
     @property
     def PATIENCE(self) -> int:
@@ -32,16 +32,16 @@ class Engine(Protocol):
         """Whether this is the right engine, or a possible one."""
 
     def certifies(self, problem: Problem) -> bool:
-        """Whether the certificate of `sweep` is one also where a marginal is constrained."""
+        """Whether the certificate of `sweep` is also valid if a marginal is constrained."""
 
     def sweep(
         self, problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor, rounded: bool = True
     ) -> AnyOutcome:
-        """Go on from `start` until each gap seems to be within `tol`, or for `limit` iterations.
+        """Continue from `start` until each gap seems to be within `tol`, or for `limit` iterations.
 
-        `price` `(B,)` is what a unit of violated constraint is taken to cost when a gap is estimated.  The certificate
-        is exact where no marginal is constrained, or where the engine `certifies`; without `rounded` the potentials
-        alone are asked for.
+        `price` `(B,)` is the assumed cost of a unit of violated constraint when a gap is estimated.  The certificate is
+        exact if no marginal is constrained, or if the engine `certifies`; without `rounded` only the potentials are
+        needed.
         """
 
 
@@ -61,9 +61,9 @@ def solve_entropic(
     symmetric: bool = False,
     swept: int = 0,
 ) -> AnyOutcome:
-    """Sweeps first; for what they leave open, rounds of Newton steps and more sweeps.
+    """Sweeps first; for problems that they do not finish, rounds of Newton steps and more sweeps.
 
-    With `swept`, so many sweeps have led to `start` and left these problems open.
+    With `swept`, so many sweeps have led to `start` without finishing these problems.
     """
     if barrier.is_direct(problem):
         return _by_barrier(problem, start, tol, max_iterations)
@@ -85,7 +85,7 @@ def solve_entropic(
     else:
         outcome = sweep_or_anneal(problem, engine, start, tol, limit, price)
     leaks = problem.blocked is not None and bool((outcome.plan[problem.blocked] > 0).any())
-    if not certified or leaks:  # the compiled sweeps know neither of bounds nor which pairs are blocked
+    if not certified or leaks:  # the compiled sweeps support neither bounds nor blocked pairs
         outcome = Outcome(outcome.f, outcome.g, outcome.taken, certify(problem, outcome.f, outcome.g))
     if not outcome.all_within(tol):
         if barrier.fits(problem):
@@ -98,14 +98,14 @@ def solve_entropic(
 
 
 def _patience(problem: Problem, engine: Engine) -> int:
-    """Sweeps before something else is tried: of the interior point, about as many as take as long as that does."""
+    """Sweeps before something else is tried: before the interior point, about as many as take the same time."""
     if barrier.fits(problem) and engine is compiled_sweeps:
         return _FIRST + _EACH * min(problem.cost.shape[1:])
     return engine.PATIENCE if newton_steps.fits(problem) else _NEVER
 
 
 def _by_barrier(problem: Problem, start: tuple[Tensor, Tensor] | None, tol: float, limit: int) -> AnyOutcome:
-    """The interior point, which has no use for a start that is not a solution."""
+    """The interior point, which cannot use a start that is not a solution."""
     if start is not None:
         f, g = start
         given = Outcome(f, g, torch.zeros_like(f[:, 0]), certify(problem, f, g))
@@ -118,7 +118,7 @@ def _by_barrier(problem: Problem, start: tuple[Tensor, Tensor] | None, tol: floa
 
 
 def _improve(problem: Problem, outcome: AnyOutcome, tol: float, max_iterations: int) -> None:
-    """By the interior point, in place, the problems that sweeps have left open."""
+    """Improve by the interior point, in place, the problems that sweeps did not finish."""
     relative, taken = outcome.certificate.relative_gap, outcome.taken
     at = torch.nonzero(~(relative <= tol) & (taken < max_iterations))[:, 0]
     if at.numel() == 0:
@@ -132,7 +132,7 @@ def _improve(problem: Problem, outcome: AnyOutcome, tol: float, max_iterations: 
 
 
 def _add_closed(problem: Problem, outcome: AnyOutcome) -> None:
-    """What the closed rows and columns lose, and potentials that ask for none of their mass."""
+    """Add what the closed rows and columns lose, and potentials at which they keep no mass."""
     assert problem.closed is not None
     assert problem.lost is not None
     for total in (outcome.certificate.objective, outcome.certificate.scale):
@@ -158,7 +158,7 @@ def _finish(problem: Problem, outcome: AnyOutcome, engine: Engine, tol: float, m
         certificate.put(failed, certify(part, f[failed], g[failed]))
     relative = certificate.relative_gap
     stalls = torch.zeros_like(relative, dtype=torch.long)
-    steps = not _rate_known(problem)  # where the rate is known, a second run of sweeps mostly ends it, and costs less
+    steps = not _rate_known(problem)  # if the rate is known, a second run of sweeps mostly suffices, and costs less
     while True:
         index = torch.nonzero(~(relative <= tol) & (taken < max_iterations) & (stalls < policy.STALLS))[:, 0]
         if index.numel() == 0:
@@ -212,7 +212,7 @@ def _is_kl(problem: Problem) -> bool:
 
 
 def needs_annealing(problem: Problem) -> bool:
-    """Whether epsilon is small and no price on the marginals keeps the potentials from wandering."""
+    """Whether epsilon is small and no penalty on the marginals limits the potentials."""
     return not _is_kl(problem) and bool((_reach(problem) > 100 * problem.epsilon).any())
 
 
@@ -261,7 +261,7 @@ def sweep_or_anneal(
         if start is None and needs_annealing(problem):
             start = anneal(problem, engine, price)
         return engine.sweep(problem, start, tol, limit, price)
-    # these sweeps say themselves where to anneal: to look at the costs beforehand takes half as long as a sweep
+    # these sweeps decide themselves where to anneal: reading the costs beforehand takes half as long as a sweep
     outcome = compiled_sweeps.sweep(problem, None, tol, limit, price)
     far = outcome.out[:, ITERATIONS] < 0
     if not far.any():
@@ -283,7 +283,7 @@ def _alone(problem: Problem, engine: Engine) -> bool:
 
 
 def _apart(problem: Problem) -> list[Tensor]:
-    """Where to anneal and where not, if a batch holds both: each problem goes the way that it would go alone."""
+    """Where to anneal and where not, if a batch holds both: each problem is treated as it would be alone."""
     if len(problem.cost) == 1 or _is_kl(problem):
         return []
     far = _reach(problem) > 100 * problem.epsilon

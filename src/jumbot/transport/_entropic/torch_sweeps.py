@@ -4,8 +4,8 @@ A sweep sets f, then g, to the maximiser of the dual given the other (`Marginal.
 that of `policy.py`.
 
 A launch costs more than its arithmetic and a synchronisation more than many launches.  So a sweep is at most 40
-operations, all branches depend on a check, one synchronisation, and the checks are as rare as the rate of the gap lets
-them be.  Vectors are columns `(B, n, 1)`, as matrix products take them.
+operations, all branches depend on a check, one synchronisation, and checks are as rare as the rate of the gap allows.
+Vectors are columns `(B, n, 1)`, as matrix products take them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._certificate import certify, solved
-from jumbot.transport._kernels.mixing import BatchMixing
 from jumbot.transport._kernels.policy import (
     EVERY,
     LARGEST_TAU,
@@ -24,6 +23,7 @@ from jumbot.transport._kernels.policy import (
     STRIKES,
     SWEEPS,
     WARM,
+    BatchMixing,
     best_factor,
     best_shifts,
     kappa,
@@ -213,7 +213,7 @@ class _Sweeps:
             self.plain = False
             if self.count >= self.next or self.count >= limit:
                 done = self._check(soft_a, soft_b, new_g, omega, tol, limit)
-                if done is not None:  # the finished keep the g that was certified, the others go on
+                if done is not None:  # the finished keep the certified g, the others continue
                     self.g = torch.where(done[:, None, None], self.g, new_g)
                     return done
                 if omega is not None and self.kappas is not None:
@@ -282,7 +282,7 @@ class _Sweeps:
         return done if any_done else None
 
     def _estimate(self, soft_a: Tensor, soft_b: Tensor) -> tuple[Tensor, Tensor]:
-        """The gap at (f, g) and its scale, in O(n + m), with violated constraints at their price."""
+        """The gap at (f, g) and its scale, in O(n + m), with violated constraints at their assumed cost."""
         problem, epsilon = self.problem, self.problem.epsilon
         gap = penalty = cross = torch.zeros_like(self.price)
         masses = []

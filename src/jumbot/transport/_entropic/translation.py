@@ -1,7 +1,7 @@
 """The best translation (f + t, g - t) of the potentials: it does not change the plan and raises the dual.
 
 If tau is large compared with epsilon and the masses differ, the potentials are of the size of tau while a sweep moves
-them by some epsilon; the translation makes that way in one step (Séjourné, Vialard & Peyré, 2022).
+them by some epsilon; the translation covers that distance in one step (Séjourné, Vialard & Peyré, 2022).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def translate(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def centre(problem: Problem, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """The middle of all optimal translations, where total variation leaves more than one.
+    """The middle of all optimal translations, if total variation allows more than one.
 
     With equal masses the dual does not change while |f + t| <= tau_a and |g - t| <= tau_b.
     """

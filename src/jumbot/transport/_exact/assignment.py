@@ -2,9 +2,9 @@
 
     min_s sum_i C_{i, s(i)} over permutations s,    max sum f + sum g subject to f_i + g_j <= C_ij
 
-Shortest augmenting paths, one for each row that tight pairs leave free (Jonker and Volgenant, 1987); with many points
-from the prices of an auction, near which paths are short.  scipy's assignment has no potentials and takes two to four
-times as long, the network simplex three to ten times (65 to 4,096 points).
+Shortest augmenting paths, one for each row that tight pairs leave free (Jonker and Volgenant, 1987); with many points,
+they start from the prices of an auction, near which paths are short.  scipy's assignment has no potentials and takes
+two to four times as long, the network simplex three to ten times (65 to 4,096 points).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BIDS = 100  # per point, at most: prices that take longer to find are not worth
 
 @compiled(allocates=True)
 def _auction(cost: Any, price: Any, first: float, last: float, most: int) -> None:
-    """Rows bid for the column of least cost + price; whoever is outbid bids again."""
+    """Rows bid for the column of least cost + price; outbid rows bid again."""
     n = cost.shape[0]
     owner, waiting = np.empty(n, np.int64), np.empty(n, np.int64)
     epsilon = first
@@ -61,7 +61,7 @@ def _auction(cost: Any, price: Any, first: float, last: float, most: int) -> Non
 
 
 def auction(cost: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A price for each column, so that rows of the least C + price are nearly a permutation; `cost` is `(n, n)`.
+    """A price for each column, such that the rows' least C + price is nearly a permutation; `cost` is `(n, n)`.
 
     >>> auction(np.zeros((2, 2))).tolist()
     [0.0, 0.0]
@@ -83,7 +83,7 @@ def _spread(cost: NDArray[np.float64]) -> float:
 Array = NDArray[np.float64]
 
 _MOST = 4096  # points: more were not tried
-_AUCTIONED = 257  # points, at least: for fewer the paths alone are quicker
+_AUCTIONED = 257  # points: for fewer, the paths alone are faster
 _FAR = 1e306
 _HUGE, _SHRINK = 1e290, 2.0**-600  # costs above are made smaller, so that no sum of them comes near `_FAR`
 _ACCURATE = 1e-11  # rounding of the potentials relative to the costs of the assignment, at most
@@ -240,7 +240,7 @@ def permutation(cost: Array) -> NDArray[np.int64]:
 
 
 def assignment_with_prices(cost: Array, weight: float, tau: float) -> tuple[Array, Array, Array]:
-    """Total variation at one price tau between equally many points of equal weight, C >= 0."""
+    """Total variation with one penalty tau between equally many points of equal weight, C >= 0."""
     partner, f, g = _assigned(np.minimum(cost, 2 * tau), 2 * tau if 2 * tau <= _HUGE else None)
     plan = np.empty(cost.shape)
     _within_prices(contiguous(cost), partner, weight, tau, plan, f, g)

@@ -2,8 +2,8 @@
 
 For any P >= 0 and f + g <= C,  primal(P) - dual(f, g) = <P, C - f - g> + the Fenchel-Young terms of both marginals.
 
-What a marginal misses its weights by is summed with its rounding errors: a tau of 1e9 beside costs of one makes a last
-bit of a sum worth 1e-7.
+The deviation of a marginal from its weights is summed with its rounding errors: with tau = 1e9 and costs of one, the
+last bit of a sum is worth 1e-7.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def certifier(kind_a: int, kind_b: int) -> Any:
     ) -> None:
         """Objective, gap and scale of the plan P and the `potentials` (f + t, g - t) with t = high + low.
 
-        An infinite tau is an exact marginal; costs from `highest_price` on stand for pairs that are never matched.
+        An infinite tau is an exact marginal; costs from `highest_price` on mean that a pair is never matched.
         """
         C, a, b, tau_a, tau_b = problem
         f, g, high, low = potentials

@@ -63,7 +63,7 @@ def first_plan(
     return P
 
 
-#: Stop when the gap has not fallen for this many iterations: rounding has the last word.
+#: Stop when the gap has not fallen for this many iterations: rounding errors dominate.
 PATIENCE = 25
 #: A potential falls by at most this many tau an iteration: further away the model of e^{-f/tau} is wrong.
 STEP = 3.0

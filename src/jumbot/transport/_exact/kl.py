@@ -23,7 +23,7 @@ from jumbot.transport._kernels.gibbs import shifted
 from jumbot.transport._kernels.policy import best_shift
 from jumbot.transport._kernels.vectormath import exp
 
-#: Sweeps beyond which the interior point is quicker.
+#: Sweeps beyond which the interior point is faster.
 HORIZON = 32
 _TINY = 1e-290
 
@@ -209,7 +209,7 @@ def _refuse_overflow(problem: Unbalanced) -> None:
 
 
 def _without_empty(problem: Unbalanced, f: Array, g: Array, tol: float, limit: int) -> tuple[Array, Array, Array, int]:
-    """Sets the points aside whose mass is destroyed whatever the others do, and solves for the rest."""
+    """Set points aside whose mass is destroyed in any case, and solve for the rest."""
     cost, a, b, tau_a, tau_b = problem
     if max(tau_a, tau_b) == math.inf or _none_empty(problem):
         return _interior(problem, f, g, tol, limit)

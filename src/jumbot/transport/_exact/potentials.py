@@ -1,4 +1,4 @@
-"""What both solvers for KL share: potentials, the marginals that they ask for, and the gap to a plan.
+"""What both solvers for KL share: potentials, the marginals that they imply, and the gap to a plan.
 
     min_{P >= 0} <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b)
         = max_{f + g <= C} -tau_a sum a (e^{-f/tau_a} - 1) - tau_b sum b (e^{-g/tau_b} - 1)
@@ -47,7 +47,7 @@ def transform_columns(C: NDArray, f: NDArray, g: NDArray) -> None:
 
 @compiled(fastmath=CAREFUL)
 def relaxed_marginal(weights: NDArray, potential: NDArray, tau: float, out: NDArray) -> None:
-    """The marginal that the potential asks for: weights e^{-potential/tau}."""
+    """The marginal that the potential implies: weights e^{-potential/tau}."""
     for i in range(out.size):
         out[i] = max(weights[i] * math.exp(-potential[i] / tau), 1e-300)
 
@@ -117,7 +117,7 @@ def gap_and_scale(
 ) -> tuple[float, float]:
     """<P, C - f - g> + tau_a KL(P1 | a e^{-f/tau_a}) + ...  and  <|C|, P> + tau_a KL(P1 | a) + ...
 
-    A marginal that has to be exact is made so first, by scaling P in place; infinite where that cannot be.
+    A marginal that must be exact is made so first, by scaling P in place; infinite if that is impossible.
     (p, q) is left with the marginals of P.
     """
     C, a, b, tau_a, tau_b = problem

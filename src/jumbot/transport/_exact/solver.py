@@ -62,12 +62,12 @@ def solve_unregularised(
 
 
 def _kind(side: Marginal) -> tuple[int, float]:
-    """Its kind and its price, as the certificate takes them."""
+    """Its kind and its penalty for the certificate."""
     return arguments(side, 1.0)[0], np.inf if side.exact else side.tau
 
 
 def _unblocked(problem: Problem, plan: np.ndarray) -> np.ndarray:
-    """What an interior point leaves on blocked pairs goes back to the pairs of an exact marginal."""
+    """Mass that an interior point leaves on blocked pairs is moved to other pairs of an exact marginal."""
     cpu = replace(problem, a=problem.a.cpu(), b=problem.b.cpu())
     assert problem.blocked is not None
     left = torch.from_numpy(plan).masked_fill(problem.blocked.cpu(), 0.0)
