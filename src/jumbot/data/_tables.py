@@ -343,7 +343,7 @@ def _aligned(labels: Any, frame: Any, whose: str) -> Any:
         return labels
     if index.tolist() != frame.index.tolist() and {*index.tolist()} == {*frame.index.tolist()}:
         raise ArgumentError(
-            f"{whose}: the labels have the rows of the frame in another order, by their index; pass y.loc[X.index]."
+            f"{whose}: the index of the labels has the rows in another order than the frame; pass y.loc[X.index]."
         )
     if not hasattr(labels, "isna") or labels.ndim != 1:
         return labels
