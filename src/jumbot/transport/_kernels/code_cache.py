@@ -75,6 +75,8 @@ class CodeCache:
             if stored is None or stored[0] != key:
                 return None
             return self._files.rebuild(context, stored[1])
+        except (ImportError, AttributeError):  # of a version in which something had another name
+            return None
         except Exception as error:  # a damaged file may raise anything
             _warn(f"A compiled function in {self.cache_path} cannot be read ({_short(error)}) and is compiled again.")
             return None
