@@ -61,7 +61,7 @@ pytest: $(TEST)  ## every test that is not slow, doctests and types included
 
 coverage: $(TEST)  ## the same tests with the share of lines that they run, which must not fall below COVERED %
 	$(PYTEST) $(WARNINGS) --cov=jumbot --cov-report=
-	@$(BIN)/coverage report --fail-under=$(COVERED) | tail -n 1
+	@echo "coverage in %, at least $(COVERED):"; $(BIN)/coverage report --fail-under=$(COVERED) --format=total
 
 test-slow: $(TEST)  ## the slow tests alone
 	$(PYTEST) -m slow

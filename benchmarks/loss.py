@@ -22,7 +22,8 @@ import torch
 from jumbot.adaptation._networks.build import digits_network, table_network
 from jumbot.loss import JointTransportLoss
 from jumbot.methods import make_method
-from jumbot.methods.base import Batch, Network
+from jumbot.methods.base import Batch
+from jumbot.methods.network import Network
 
 
 def measure(network: Network, batch: Batch, options: dict[str, Any], rounds: int) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import html
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -144,6 +145,21 @@ def test_only_the_report_draws() -> None:
         name
         for name, tree in modules()
         if not name.startswith("report/") and any(m.startswith("matplotlib") for m in imports(tree, everywhere=True))
+    ]
+    assert not wrong
+
+
+def test_nothing_follows_what_leaves_a_block() -> None:
+    """As the second half of a text would that is no longer in parentheses."""
+    leaving = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+    wrong = [
+        f"{name}: {after.lineno}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        for block in (getattr(node, part, []) for part in ("body", "orelse", "finalbody"))
+        if isinstance(block, list)
+        for before, after in itertools.pairwise(block)
+        if isinstance(before, leaving)
     ]
     assert not wrong
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -166,6 +167,8 @@ def test_what_changed_names_its_tests(tmp_path: Path) -> None:
         "tests/test_other.py": "from jumbot.a import other\n",
         "tests/helper.py": "",
         "tests/test_helped.py": "from tests.helper import x\n",
+        "tests/test_b_options.py": "import jumbot\n",
+        "src/jumbot/a/thing.py": "from jumbot.a._part import cut\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -179,6 +182,23 @@ def test_what_changed_names_its_tests(tmp_path: Path) -> None:
     assert tests_of("tests/test_other.py") == ["tests/test_other.py"]
     assert tests_of("README.md", "pyproject.toml") == ["tests/test_docs.py"]
     assert tests_of("src/jumbot/a/other.py") == ["src/jumbot/a/other.py", "tests/test_other.py"]
+    assert tests_of("src/jumbot/a/_part.py") == ["src/jumbot/a/_part.py", "tests/a/test_thing.py"]
+    assert tests_of("src/jumbot/b/_only.py") == ["src/jumbot/b/_only.py", "tests/test_b_options.py"]
+
+
+@pytest.mark.skipif(sys.platform == "win32" or shutil.which("make") is None, reason="needs make and a shell")
+@pytest.mark.parametrize("status", [0, 2])
+def test_coverage_below_the_floor_fails(tmp_path: Path, status: int) -> None:
+    report = tmp_path / "bin" / "coverage"
+    report.parent.mkdir()
+    report.write_text(f"#!/bin/sh\necho 94\nexit {status}\n", encoding="utf-8")
+    report.chmod(0o755)
+    ready = tmp_path / ".jumbot-test"
+    ready.touch()
+    command = ["make", "-o", str(ready), "coverage", f"VENV={tmp_path}", "PYTEST=true"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "94" in done.stdout
+    assert done.returncode == status
 
 
 def test_the_hooks_lint_with_the_version_that_was_tested() -> None:

@@ -23,9 +23,8 @@ from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
 from jumbot.minibatch._costs import Minibatches
-from jumbot.minibatch._losses import Loss
+from jumbot.minibatch._losses import Loss, Solved
 from jumbot.minibatch._sampling import Points, draw_subsets
-from jumbot.minibatch._tiles import Solved
 from jumbot.transport._certificate import reachable, solved
 from jumbot.transport._checks import Array, called, read_clouds
 from jumbot.transport._debiased import debiased, pulled

@@ -35,8 +35,9 @@ def rows(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def test_adapts(rows: tuple[np.ndarray, ...]) -> None:
     X, y, moved = rows
-    alone = jumbot.DomainAdaptationClassifier("source-only", random_state=0).fit(X, y, X_target=moved).score(moved, y)
-    adapted = jumbot.DomainAdaptationClassifier("jumbot", random_state=0, baseline=False).fit(X, y, X_target=moved)
+    how = {"random_state": 0, "steps": 150, "baseline": False}
+    alone = jumbot.DomainAdaptationClassifier("source-only", **how).fit(X, y, X_target=moved).score(moved, y)
+    adapted = jumbot.DomainAdaptationClassifier("jumbot", **how).fit(X, y, X_target=moved)
     assert adapted.score(moved, y) > max(alone, 0.95)
     assert adapted.transform(moved).shape == (240, adapted.n_components)
     np.testing.assert_allclose(adapted.predict_proba(moved).sum(1), 1)

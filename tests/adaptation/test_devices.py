@@ -19,7 +19,7 @@ from jumbot.adaptation._networks.features import Extractor
 from jumbot.adaptation._training import accelerator as module
 from jumbot.adaptation._training.accelerator import check_able, device_of, devices, make_accelerator
 from jumbot.loss import EmbeddingScale
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 from jumbot.methods.rot import robust_weights
 from tests.refusals import refused
 from tests.transport.pretend import Device, Pretend

@@ -86,7 +86,7 @@ def test_signals_tokens_and_views(tmp_path: Path) -> None:
     backbone = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
     short = {"steps": 2, "batch_size": 6, "size": 256}
     views = jumbot.adapt(
-        (PICTURES, Y[:12]), PICTURES, backbone=backbone, recipe="photographs", views="ten-crop", **short
+        (PICTURES, Y[:12]), PICTURES, backbone=backbone, recipe="photographs", views="ten-crop", judge=False, **short
     )
     pictures = torch.from_numpy(PICTURES[:3].transpose(0, 3, 1, 2))  # bytes of another size than the network's
     np.testing.assert_allclose(views.module()(pictures).detach(), views.predict_proba(PICTURES[:3]), atol=1e-5)

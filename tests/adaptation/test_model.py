@@ -136,7 +136,7 @@ def test_a_class_with_one_sample_and_strings() -> None:
     rng = np.random.default_rng(0)
     y = np.array(["cat"] * 20 + ["dog"] * 20 + ["emu"])
     X = rng.normal(size=(41, 3)) + 4 * (y == "dog")[:, None] - 4 * (y == "emu")[:, None]
-    model = jumbot.adapt((X, y), X + 0.1, steps=150, select="source_validation", method="jumbot", judge=False)
+    model = jumbot.adapt((X, y), X + 0.1, steps=80, select="source_validation", method="jumbot", judge=False)
     assert (model.predict(X) == y).mean() > 0.9
 
 
@@ -212,6 +212,6 @@ def test_a_column_in_dollars_does_not_take_over() -> None:
     y = np.arange(150) % 3
     X = np.c_[3 * np.eye(3)[y] + 0.5 * rng.normal(size=(150, 3)), rng.normal(50_000, 20_000, 150)]
     target = X + np.array([0.5, -0.5, 0.0, 1000.0])
-    model = jumbot.adapt((X, y), target, steps=150, method="jumbot", judge=False)
+    model = jumbot.adapt((X, y), target, steps=80, method="jumbot", judge=False)
     assert (model.predict(target) == y).mean() > 0.9
     assert model.input.std is not None

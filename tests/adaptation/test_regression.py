@@ -237,7 +237,6 @@ def test_numbers_of_signals_are_not_adapted_unasked(rng: np.random.Generator) ->
     assert jumbot.adapt((X, y), X, method="jumbot", **how).method["name"] == "jumbot"
 
 
-@pytest.mark.judged
 def test_the_network_follows_held_out_error(rng: np.random.Generator) -> None:
     """Noise asks for a smooth network, a wave for many bins; an option that was given is kept."""
     X = rng.uniform(size=(160, 3))

@@ -132,7 +132,7 @@ def test_labels_of_the_target_teach_what_the_source_cannot() -> None:
     X, y = _clusters(0, 300)
     source, target = (X, y), (X[:, [1, 0, 2]], y)
     few = np.concatenate([np.flatnonzero(y == c)[:5] for c in range(3)])
-    how: dict[str, Any] = {"steps": 200, "seed": 0, "hidden": (32,)}
+    how: dict[str, Any] = {"steps": 100, "seed": 0, "hidden": (32,)}
     without = jumbot.adapt(source, target, **how, method="jumbot", judge=False)
     taught = jumbot.adapt(source, target, labelled_target=(target[0][few], y[few]), **how, method="jumbot", judge=False)
     assert without.results["n"] == 300

@@ -33,7 +33,7 @@ def model(frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Mode
     source, target = frame[:120], frame[120:].drop(columns=["outcome", "key"])
     out = tmp_path_factory.mktemp("runs") / "run"
     return jumbot.adapt(
-        source, target, label="outcome", id="key", steps=150, out=out, seed=0, method="jumbot", judge=False
+        source, target, label="outcome", id="key", steps=80, out=out, seed=0, method="jumbot", judge=False
     )
 
 

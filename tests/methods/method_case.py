@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from jumbot._settings.training import Inputs, Training
 from jumbot.adaptation._networks.build import NetworkOptions, table_network
 from jumbot.methods import make_method, method_class
-from jumbot.methods.base import Batch, Method, Network, TargetOutputs, Terms
+from jumbot.methods.base import Batch, Method, TargetOutputs, Terms
+from jumbot.methods.network import Network
 from tests.refusals import refused
 
 WIDTH = 6

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from jumbot.methods import make_method
-from jumbot.methods.base import Batch, Method, Network, TargetOutputs
+from jumbot.methods.base import Batch, Method, TargetOutputs
+from jumbot.methods.network import Network
 
 SURE = 60.0  # a logit beside zeros whose probability is 1
 

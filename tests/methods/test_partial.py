@@ -13,8 +13,9 @@ from torch.nn import functional as F
 
 from jumbot.methods import make_method
 from jumbot.methods.ba3us import complement
-from jumbot.methods.base import Network, TargetOutputs
+from jumbot.methods.base import TargetOutputs
 from jumbot.methods.etn import leaky_softmax
+from jumbot.methods.network import Network
 from tests.methods.method_case import Toy, build, outputs, train
 
 

@@ -16,7 +16,8 @@ import jumbot
 from jumbot.adaptation._networks.build import table_network
 from jumbot.methods import make_method
 from jumbot.methods._joint_transport import moved_from
-from jumbot.methods.base import Batch, Network
+from jumbot.methods.base import Batch
+from jumbot.methods.network import Network
 from tests.refusals import refused
 
 

@@ -219,7 +219,7 @@ def test_pictures_are_to_be_made_rows():
 
 
 def test_points_of_different_spaces_are_refused():
-    with refused("space"):
+    with refused(r"\(2,\) and \(1,\)"):
         jumbot.estimate(X, Y[:, :1], m=5, k=3, **KL)
 
 

@@ -12,6 +12,7 @@ import pytest
 from jumbot._paper import fig5, fig6, fig7, reproduce
 from jumbot._paper.targets import SENSITIVITY
 from jumbot.adaptation._runs.folder import read_metrics
+from jumbot.report._style import legend_below, new_figure
 from tests.paper.tiny import tiny_digits
 from tests.refusals import refused
 
@@ -82,6 +83,16 @@ def test_among_others_is_what_a_loop_counts() -> None:
         nearest = np.argsort(distance)[:5]
         wrong += int((labels[nearest] != labels[i]).sum() > 2)
     assert fig5.among_others(z, labels, asked, 5) == pytest.approx(wrong / asked.sum())
+
+
+@pytest.mark.parametrize("panels", [1, 2])
+def test_the_legend_fits_into_the_figure(panels: int) -> None:
+    figure = new_figure(5.4 * panels, 4)
+    figure.subplots(1, panels)
+    legend_below(figure, {str(digit): ("o", "black") for digit in range(10)})
+    figure.canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
 @pytest.mark.slow

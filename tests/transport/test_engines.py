@@ -9,8 +9,7 @@ import torch
 from jumbot.transport._certificate import certify
 from jumbot.transport._entropic import compiled_sweeps, large_sweeps, newton_steps, solver, torch_sweeps
 from jumbot.transport._entropic.translation import translate
-from jumbot.transport._kernels.mixing import BatchMixing, RingMixing
-from jumbot.transport._kernels.policy import DEPTH, best_shift, best_shifts
+from jumbot.transport._kernels.policy import DEPTH, BatchMixing, RingMixing, best_shift, best_shifts
 from jumbot.transport._problem import Terms, make_problem
 
 ENGINES = [compiled_sweeps, large_sweeps, torch_sweeps, newton_steps]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jumbot
-from jumbot.transport._kernels import gibbs, mixing, policy, row_blocks
+from jumbot.transport._kernels import gibbs, policy, row_blocks
 from jumbot.transport._kernels.policy import log_tilted_mass
 
 from ..generators import rectangular
@@ -15,7 +15,7 @@ from ..generators import rectangular
 
 @numba.njit
 def remember(x, image, shift, w, log_mass, count, ring):
-    return mixing.remember(x, image, shift, w, log_mass, count, ring)
+    return policy.remember(x, image, shift, w, log_mass, count, ring)
 
 
 @numba.njit
@@ -28,13 +28,13 @@ class Mixing:
 
     def __init__(self, weights, known):
         self.weights, self.known, self.count = weights, known, 0
-        self.memory = [np.full(shape, np.nan) for shape in mixing.shapes(len(weights))]
+        self.memory = [np.full(shape, np.nan) for shape in policy.shapes(len(weights))]
 
     def next(self, x, image):
         ring, changes, system = self.memory
         out, held = np.empty_like(image), min(self.count + 1, self.known)
         remember(x, image, 0.0, self.weights, 0.0, self.count, ring)
-        mixing.mix(ring, self.weights, self.count, held, changes, system, out)
+        policy.mix(ring, self.weights, self.count, held, changes, system, out)
         self.count += 1
         return out
 
@@ -47,7 +47,7 @@ def test_mix_is_the_least_squares_combination(known, size, rng):
     for x, image in zip(points, images, strict=True):
         out = mixed.next(x, image)
 
-    residuals, older = images - points, range(6, 6 - min(known - 1, mixing.DEPTH), -1)
+    residuals, older = images - points, range(6, 6 - min(known - 1, policy.DEPTH), -1)
     slopes = np.array([residuals[7] - residuals[k] for k in older]).reshape(-1, size)
     moves = np.array([images[7] - images[k] for k in older]).reshape(-1, size)
     root = np.sqrt(weights)
@@ -78,7 +78,7 @@ def test_the_norm_of_the_residual_is_twice_the_gap_over_tau(rng):
     w = np.empty(15)
     log_mass = log_tilted_mass(1 / tau, b, image, w)
     assert log_mass == pytest.approx(np.log((b * np.exp(-image / tau)).sum()))
-    norm = remember(G, image, 0.7, w, log_mass, 0, np.empty(mixing.shapes(15)[0]))
+    norm = remember(G, image, 0.7, w, log_mass, 0, np.empty(policy.shapes(15)[0]))
     plan = problem.a[:, None] * b * np.exp(F[:, None] + G - problem.cost)
     gap = problem.objective(plan) - problem.dual(F, G)
     assert 0.5 * tau * norm / kappa**2 == pytest.approx(gap, rel=0.02)

@@ -7,7 +7,7 @@ import pytest
 
 import jumbot
 from jumbot.minibatch import _losses as losses
-from jumbot.minibatch import _tiles as tiles
+from jumbot.minibatch import _losses as tiles
 from jumbot.transport._entropic import compiled_sweeps
 
 

@@ -31,7 +31,7 @@ from jumbot.data._scaling import learn_scaling
 from jumbot.data._screening import screen
 from jumbot.errors import ArgumentError, NoTargetWarning
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 PARAMETERS = {
     "steps": "steps",

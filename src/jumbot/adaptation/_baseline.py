@@ -23,7 +23,7 @@ from jumbot.data._domain import Domain
 from jumbot.data._inputs import PIXELS, InputFormat
 from jumbot.errors import need
 from jumbot.methods import SOURCE_ONLY, options_class
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains

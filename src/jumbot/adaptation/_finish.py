@@ -34,7 +34,6 @@ from jumbot.adaptation._runs.results_json import (
     DiagnosisFile,
     Results,
     SourceSharesFile,
-    known_figures,
     label_figures,
 )
 from jumbot.adaptation._training.accelerator import give_back_memory
@@ -44,7 +43,7 @@ from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, riv
 from jumbot.adaptation._written_tables import explanations
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
 
@@ -128,7 +127,7 @@ def finish(run: Ended, show: bool) -> Model:
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
         results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, results=known_figures(results)))
+        found = replace(found, model=replace(found.model, figures=results))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")

@@ -1,29 +1,38 @@
-"""`jumbot compare`: every (pair of domains, method, seed) as a separate run, and their table."""
+"""`jumbot compare`: every (pair of domains, method, seed) as a separate run, and their table.
+
+Also the score of several models by their predictions for the same samples, for `jumbot.tune` too.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from torch import Tensor
 
 from jumbot._base.files import read_arrays
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.schema import FORMAT, convert, read, write
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
 from jumbot._settings.reading import Reading
-from jumbot.adaptation._evaluation.modularity import nearest, some_rows
+from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
+from jumbot.adaptation._evaluation.measures import NumberEvidence, weigh_numbers
+from jumbot.adaptation._evaluation.modularity import Evidence, nearest, some_rows, weigh
+from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.adaptation._evaluation.task import Regression
-from jumbot.adaptation._model import load
+from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.outcomes import by_rule
 from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation._runs.results_json import Comparison
 from jumbot.adaptation._runs.variants import read_variant, share_changes
-from jumbot.adaptation._weighing import Opinion, weigh_opinions
+from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
@@ -169,3 +178,33 @@ def evidence_of(
 def folder_of(out: Path, task: str, method: str, seed: int) -> Path:
     """The folder of a run of `compare`."""
     return out / task / read_variant(method).folder / f"seed{seed}"
+
+
+Array = np.ndarray[Any, Any]
+Weights = Mapping[str, Evidence] | Mapping[str, NumberEvidence]
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """The predictions of a model for some samples; the model itself is not kept."""
+
+    probabilities: Array
+    """Uncalibrated: calibration would bring the models' own estimates of accuracy into the vote."""
+    scores: Tensor
+    """Calibrated class probabilities, or the numbers of the network."""
+    values: Array
+    """Classes, or numbers in the units of the source."""
+    accuracy: EstimatedAccuracy | None
+
+    @classmethod
+    def of(cls, model: Model, sample: Domain) -> Opinion:
+        logits = logits_of(model.network, sample)
+        values = model.task.decode(logits).reshape(len(sample), -1)
+        return cls(logits.softmax(-1).numpy(), model.scores(logits), values, model.estimated_accuracy)
+
+
+def weigh_opinions(opinions: Mapping[str, Opinion], neighbours: Array, values: Array | None) -> Weights:
+    """The score of each, with the `neighbours` of the samples; `values` are the source's if it has numbers."""
+    if values is None:
+        return weigh({name: one.probabilities for name, one in opinions.items()}, neighbours)
+    return weigh_numbers({name: one.values for name, one in opinions.items()}, values, neighbours)

@@ -39,7 +39,7 @@ from jumbot.adaptation._training.witnesses import (
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 if TYPE_CHECKING:
     from jumbot.adaptation._domains import Domains
@@ -110,8 +110,10 @@ def how_judged(
     if quick and not own and steps <= _CHEAP:
         return "folds", ""
     if numbers:
-        return "few", "numbers are evaluated without labels only for built-in networks on rows or signals with few "
-        "steps"
+        return (
+            "few",
+            "numbers are evaluated without labels only for built-in networks with few steps on rows or signals",
+        )
     most = int(np.unique(source.labels, return_counts=True)[1].max()) if source.labels is not None else len(source)
     if config.training.select != "source_validation" and round(HELD_OUT * most) == 0:
         return "few", f"the largest class of the source has {most} samples, too few to hold out one in ten"

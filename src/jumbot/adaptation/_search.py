@@ -18,12 +18,12 @@ from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_
 from jumbot.adaptation._evaluation.measures import NumberEvidence
 from jumbot.adaptation._evaluation.modularity import Evidence, modularity_parts, nearest, some_rows
 from jumbot.adaptation._evaluation.task import task_of
+from jumbot.adaptation._grid import Opinion, Weights, weigh_opinions
 from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.witnesses import SHARE, learning_rows, neighbourhoods, reference_predictions
-from jumbot.adaptation._weighing import Opinion, Weights, weigh_opinions
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 

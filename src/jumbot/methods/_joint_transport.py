@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from jumbot._base.distributed import gather_rows, mean_over_processes, own_rows
 from jumbot.loss import JointLoss, JointTransportLoss
-from jumbot.methods.base import Batch, Method, Network, Terms, source_term
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
 
 _SOURCE_MEMORY = 0.3  # a poor source teaches wrong labels as long as it has weight: at .05 that cost a task four points
 _LEAST = 0.02  # of an equal share: a source without weight could never regain any

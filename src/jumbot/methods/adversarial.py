@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jumbot.methods.base import Batch, Method, xavier
+from jumbot.methods.base import Batch, Method
+from jumbot.methods.network import xavier
 
 
 def reversal(progress: float) -> float:

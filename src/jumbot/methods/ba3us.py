@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jumbot.methods.adversarial import domain_losses, entropy, reverse
-from jumbot.methods.base import Batch, Network, Terms
+from jumbot.methods.base import Batch, Terms
+from jumbot.methods.network import Network
 from jumbot.methods.options import BA3USOptions
 from jumbot.methods.pada import ClassWeighted, weighted
 

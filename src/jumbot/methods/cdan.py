@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from jumbot.methods.adversarial import Adversarial, Discriminator, domain_losses, entropy, entropy_weights, reverse
-from jumbot.methods.base import Batch, Network, Terms, source_term
+from jumbot.methods.base import Batch, Terms, source_term
+from jumbot.methods.network import Network
 from jumbot.methods.options import CDANOptions
 
 

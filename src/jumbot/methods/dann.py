@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jumbot.methods.adversarial import Adversarial
-from jumbot.methods.base import Batch, Network, Terms, source_term
+from jumbot.methods.base import Batch, Terms, source_term
+from jumbot.methods.network import Network
 from jumbot.methods.options import DANNOptions
 
 

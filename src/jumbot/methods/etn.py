@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jumbot.methods.adversarial import Adversarial, Discriminator, domain_losses, entropy
-from jumbot.methods.base import Batch, Network, Terms, source_term
+from jumbot.methods.base import Batch, Terms, source_term
+from jumbot.methods.network import Network
 from jumbot.methods.options import ETNOptions
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from jumbot.methods.adversarial import entropy, entropy_weights
-from jumbot.methods.base import Batch, Method, Network, Terms, source_term
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
 from jumbot.methods.options import MCCOptions
 
 

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from jumbot.methods._joint_transport import TransportMethod
-from jumbot.methods.base import Batch, Network, Terms
+from jumbot.methods.base import Batch, Terms
+from jumbot.methods.network import Network
 from jumbot.methods.options import MPOTOptions
 
 _START = 0.01  # of the ramp: with less mass there is no plan

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from jumbot.methods.adversarial import Adversarial
-from jumbot.methods.base import Batch, Network, TargetOutputs, Terms
+from jumbot.methods.base import Batch, TargetOutputs, Terms
+from jumbot.methods.network import Network
 from jumbot.methods.options import PADAOptions
 
 

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from torch.nn.utils.parametrizations import spectral_norm
 
 from jumbot.methods.adversarial import domain_losses, reverse
-from jumbot.methods.base import Batch, Method, Network, TargetOutputs, Terms, source_term, xavier
+from jumbot.methods.base import Batch, Method, TargetOutputs, Terms, source_term
+from jumbot.methods.network import Network, xavier
 from jumbot.methods.options import ROTOptions
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jumbot.methods.base import Batch, Method, Network, Terms, source_term
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
 from jumbot.methods.options import SourceOnlyOptions
 
 

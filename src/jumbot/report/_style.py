@@ -85,14 +85,15 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def legend_below(figure: Figure, marks: Mapping[str, tuple[str, str]]) -> None:
-    """One row of entries under all panels, `{label: (marker, colour)}`; without a marker it is a line."""
+    """Entries under all panels, `{label: (marker, colour)}`; without a marker it is a line."""
     from matplotlib.lines import Line2D
 
     lines = [
         Line2D([], [], linestyle="none" if marker else "-", marker=marker, color=colour, markersize=7, linewidth=2)
         for marker, colour in marks.values()
     ]
-    figure.legend(lines, list(marks), loc="outside lower center", ncols=len(marks), frameon=False, fontsize=10)
+    columns = min(len(marks), int(figure.get_figwidth() / 0.75))
+    figure.legend(lines, list(marks), loc="outside lower center", ncols=columns, frameon=False, fontsize=10)
 
 
 def method_colours(labels: Sequence[str]) -> dict[str, str]:

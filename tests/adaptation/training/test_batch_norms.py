@@ -15,7 +15,7 @@ from jumbot.adaptation._networks.build import digits_network
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._training.batch_norms import batch_norms, estimate_batch_norms
 from jumbot.data._domain import ArraySamples, Domain
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 from tests.refusals import refused
 
 

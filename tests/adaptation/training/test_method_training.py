@@ -104,8 +104,8 @@ def test_looks_at_the_target(blobs: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     source, target = blobs()
     looks: list[int] = []
     monkeypatch.setattr(BA3US, "refresh", lambda self, outputs: looks.append(len(outputs.logits)))
-    adapt(source, target, method="ba3us", steps=60, judge=False)
+    adapt(source, target, method="ba3us", steps=20, judge=False)
     assert looks == [len(target)] * 20
     looks.clear()
-    adapt(source, target, method="ba3us", steps=60, refresh_every=50, judge=False)
+    adapt(source, target, method="ba3us", steps=12, refresh_every=10, judge=False)
     assert len(looks) == 2

@@ -18,7 +18,8 @@ from jumbot.adaptation._evaluation.selection import scores
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.data._domain import Domain
 from jumbot.loss import JointTransportLoss
-from jumbot.methods.base import Method, Network, TargetOutputs
+from jumbot.methods.base import Method, TargetOutputs
+from jumbot.methods.network import Network
 from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
 
 _ROWS = 500  # samples in one forward pass

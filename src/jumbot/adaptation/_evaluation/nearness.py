@@ -20,7 +20,7 @@ from jumbot.adaptation._networks.stems import Statistics, rows_as_trained_on
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import PIXELS, InputFormat
 from jumbot.errors import ArgumentError
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 FEWEST = 20  # samples of either domain needed to define what is typical
 _DEVIATIONS = 1.75  # beyond what is typical of the target at which a sample becomes unexplained

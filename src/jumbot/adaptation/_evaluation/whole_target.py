@@ -14,7 +14,7 @@ from jumbot.adaptation._evaluation.measures import UNLABELLED
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.task import Task
 from jumbot.data._domain import Domain
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
 Forward = Callable[[Array], tuple[Tensor, Tensor]]

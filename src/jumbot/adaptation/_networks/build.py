@@ -22,7 +22,7 @@ from jumbot.adaptation._networks.stems import (
 )
 from jumbot.data._domain import Domain
 from jumbot.errors import ArgumentError
-from jumbot.methods.base import Network, Sigmoid, xavier
+from jumbot.methods.network import Network, Sigmoid, xavier
 
 Stem = Pieces | Directions
 """A first layer for rows that is fitted to the source before training."""

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._scaling import total_deviation
 from jumbot.errors import ArgumentError
-from jumbot.methods.base import Network, Sigmoid
+from jumbot.methods.network import Network, Sigmoid
 
 CLIP = 3.0
 """The bound to which robustly scaled numbers are smoothly clipped."""

@@ -18,7 +18,8 @@ from jumbot._base.options import Weight, Whole
 from jumbot._base.schema import FORMAT, Upgrade, Versioned, convert, to_builtins
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.errors import ArgumentError, JumbotError, need
-from jumbot.methods.base import Method, Network
+from jumbot.methods.base import Method
+from jumbot.methods.network import Network
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:

@@ -29,7 +29,8 @@ from jumbot.data._scaling import outsize
 from jumbot.errors import ArgumentError, NotFiniteError, Stopped
 from jumbot.loss import mass_between
 from jumbot.methods._joint_transport import TransportMethod
-from jumbot.methods.base import Batch, Method, Network, Terms, source_term
+from jumbot.methods.base import Batch, Method, Terms, source_term
+from jumbot.methods.network import Network
 
 Record = dict[str, Any]
 

@@ -16,7 +16,7 @@ from jumbot.adaptation._networks.build import Bottleneck, make_network
 from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.data._domain import Domain
 from jumbot.methods import Method, make_method
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 
 @dataclass(frozen=True)

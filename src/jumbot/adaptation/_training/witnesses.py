@@ -22,7 +22,7 @@ from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import TrainingData, make_parts
 from jumbot.data._domain import Domain
 from jumbot.errors import JumbotError, need
-from jumbot.methods.base import Network
+from jumbot.methods.network import Network
 
 Array = np.ndarray[Any, Any]
 LINEAR, TREES, NEIGHBOURS = "logistic regression", "trees", "neighbours"

@@ -77,7 +77,7 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 class _Large:
     def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
-        from jumbot.transport._kernels import gibbs, mixing, row_blocks, sides
+        from jumbot.transport._kernels import gibbs, policy, row_blocks, sides
         from jumbot.transport._kernels import policy as shift
 
         self.gibbs, self.row_blocks, self.sides, self.best_shift = gibbs, row_blocks, sides, shift.best_shift
@@ -103,7 +103,7 @@ class _Large:
         kappas = [kappa(tau) if kind == KL else 1.0 for kind, tau in self._kinds()]
         self.relaxation = Relaxation(kappas[0] * kappas[1] if KL in kinds and kinds <= {KL, BALANCED} else None)
         self.inverse_a, self.inverse_b = (1 / tau if kind == KL else 0.0 for kind, tau in self._kinds())
-        self.mixing = mixing.RingMixing(self.m) if kinds == {KL} else None
+        self.mixing = policy.RingMixing(self.m) if kinds == {KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:

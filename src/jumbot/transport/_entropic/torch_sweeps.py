@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._certificate import certify, solved
-from jumbot.transport._kernels.mixing import BatchMixing
 from jumbot.transport._kernels.policy import (
     EVERY,
     LARGEST_TAU,
@@ -24,6 +23,7 @@ from jumbot.transport._kernels.policy import (
     STRIKES,
     SWEEPS,
     WARM,
+    BatchMixing,
     best_factor,
     best_shifts,
     kappa,

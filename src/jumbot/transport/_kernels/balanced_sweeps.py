@@ -1,7 +1,7 @@
 """The sweeps of small problems whose marginals are both exact, all of a problem in one function.
 
 A sweep maps G to the soft minima at F, the soft minima at G; its rate is not known beforehand, and sweeps are mixed
-(`mixing.py`) from the start: 12 sweeps instead of 20 at epsilon = a 20th of the largest cost, 45 instead of 300 at a
+(`policy.py`) from the start: 12 sweeps instead of 20 at epsilon = a 20th of the largest cost, 45 instead of 300 at a
 200th.  A mixed step after which the residual has grown is taken back.  Where that happens often, or takes long, sweeps
 are over-relaxed by a factor that is found on the way.
 
@@ -35,8 +35,7 @@ from jumbot.transport._kernels.gibbs import (
     soften,
 )
 from jumbot.transport._kernels.memory import own
-from jumbot.transport._kernels.mixing import dot, mix, remember, shapes, subtract
-from jumbot.transport._kernels.policy import LONG
+from jumbot.transport._kernels.policy import LONG, dot, mix, remember, shapes, subtract
 from jumbot.transport._kernels.rounded_plan import (
     begin,
     excess,

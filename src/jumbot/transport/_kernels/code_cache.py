@@ -25,7 +25,7 @@ from numba.core.serialize import dumps
 
 from jumbot._base.files import replacing
 from jumbot.errors import CacheWarning, JumbotError
-from jumbot.transport._kernels.decorator import meaning
+from jumbot.transport._kernels.meaning import meaning
 
 _HEAD = f"jumbot 1, numba {numba.__version__}\n".encode()
 _VERSION = 1  # to be raised with what changes in `linked.py`: functions of another one are compiled again

@@ -35,7 +35,6 @@ from jumbot.transport._kernels.gibbs import (
     soften,
 )
 from jumbot.transport._kernels.memory import own
-from jumbot.transport._kernels.mixing import mix, remember, shapes, subtract
 from jumbot.transport._kernels.policy import (
     DEPTH,
     EVERY,
@@ -49,6 +48,10 @@ from jumbot.transport._kernels.policy import (
     WARM,
     best_shift,
     log_tilted_mass,
+    mix,
+    remember,
+    shapes,
+    subtract,
 )
 from jumbot.transport._kernels.sides import OVER, SIDES, STEPS, farthest, log_ratios, misses, refit, side_exact
 from jumbot.transport._outcome import BALANCED, GAP, ITERATIONS, KL, LINEAR, OBJECTIVE, POWER, RANGE, SCALE

@@ -23,7 +23,7 @@ from jumbot.transport._kernels.gibbs import (
     soften,
 )
 from jumbot.transport._kernels.memory import own
-from jumbot.transport._kernels.mixing import subtract
+from jumbot.transport._kernels.policy import subtract
 from jumbot.transport._kernels.sides import OVER, SIDES, STEPS, log_ratios
 from jumbot.transport._kernels.sweeps import solved, stricter
 from jumbot.transport._outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, RANGE, SCALE

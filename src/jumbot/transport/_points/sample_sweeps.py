@@ -17,8 +17,7 @@ from torch import Tensor
 
 from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import solved
-from jumbot.transport._kernels.mixing import RingMixing
-from jumbot.transport._kernels.policy import Relaxation, best_shift, kappa, stricter
+from jumbot.transport._kernels.policy import Relaxation, RingMixing, best_shift, kappa, stricter
 from jumbot.transport._points._newton import Newton
 from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
 from jumbot.transport._problem import Problem
