@@ -7,19 +7,19 @@ VENV ?= .venv
 DEPENDENCIES ?= tested
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 SAY := $(PYTHON) tools/heartbeat.py
-# Warnings are errors with the versions that were tested; old libraries among new ones warn of each other.
+# Warnings are errors with the tested versions; other combinations of libraries warn about each other.
 WARNINGS := $(if $(filter tested,$(DEPENDENCIES)),,-W default)
 
 # One thread per process: pytest runs two of them, and oversubscribed OpenMP is slower by an order of magnitude.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# Two processes, each with one half of the tests until it has none left: tests/conftest.py puts together what shares
+# Two processes, each with one half of the tests until it has none left: tests/conftest.py groups tests that share
 # compiled kernels.  Bytecode is written, for the processes that tests start.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(ONE_THREAD) $(SAY) pytest $(BIN)/pytest -n 2 --dist worksteal
 
 help:  ## list these targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
-# Two environments in one folder: what the demo needs, and on top of it what everything else needs.
+# Two environments in one folder: the dependencies of the demo, and in addition those of everything else.
 DEMO := $(VENV)/.jumbot-demo
 TEST := $(VENV)/.jumbot-test
 
@@ -48,7 +48,7 @@ format: $(TEST)  ## put the code into the style that lint wants
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# what changed is what differs from this commit
+# changed files are those that differ from this commit
 BASE ?= HEAD
 COVERED ?= 95
 check: $(TEST)  ## lint, types and the tests of what changed since BASE=HEAD: quick, for the work at hand

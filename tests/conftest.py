@@ -20,7 +20,7 @@ settings.load_profile("jumbot")
 
 
 def pytest_configure() -> None:
-    """What is imported and collected stays: looking for garbage among it, again and again, takes a tenth of the run."""
+    """Imported modules and collected tests stay in memory: searching them for garbage would take a tenth of the run."""
     gc.disable()
 
 
@@ -36,7 +36,7 @@ KERNELS = {"aliasing", "compat", "fuzz", "minibatch", "transport"}
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` is applied
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test over a grid, the quick run takes as many cases as show every value of every parameter.
+    """Of a test over a grid, the quick run takes only enough cases to cover every value of every parameter.
 
     The others are slow tests: `make test-slow` and the nightly workflow run the whole grid.
     """
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _half(item: pytest.Item) -> int:
-    """Kernels are last, what stands in no folder in the middle."""
+    """Kernels are last, files outside of folders in the middle."""
     parts = item.path.parts[item.path.parts.index("tests") + 1 :] if "tests" in item.path.parts else ("",)
     return 2 if parts[0] in KERNELS else 1 if len(parts) == 1 and parts[0] else 0
 
@@ -76,13 +76,13 @@ def covering(cases: Sequence[set[tuple[str, int]]]) -> set[int]:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """A generator of its own for each test, the same in every run and order."""
+    """A generator for each test, the same in every run and order."""
     return np.random.default_rng(zlib.crc32(request.node.name.encode()))
 
 
 @pytest.fixture(autouse=True)
 def quick_judging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is not what is tested, runs are judged by one fold, small models and few exchanges of their data.
+    """Unless judging is tested, runs are judged by one fold, small models and few exchanges of their data.
 
     `pytestmark = pytest.mark.judged` keeps what ships: three folds of small sources, forests and boosting of a hundred
     trees, 99 exchanges.
@@ -105,7 +105,7 @@ def judge_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def flat_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where runs are trained, their reports map two columns: t-SNE takes longer than the training.
+    """In tests that train, reports show two columns instead of t-SNE, which takes longer than the training.
 
     `tests/report` draws maps.
     """
@@ -115,7 +115,7 @@ def flat_maps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture(autouse=True)
 def quick_drawing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where pictures are not what is tested, pages of reports are written with empty ones.
+    """Unless pictures are tested, pages of reports are written with empty ones.
 
     Figures are still made from the data; what is left out is matplotlib's layout and its svg, which take longer than a
     small training, and where pages belong to runs also its axes.  `pytest.mark.drawn` draws them.

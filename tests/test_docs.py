@@ -191,6 +191,15 @@ PHRASES = (
     "What stands on this page",
     "How something goes away",
     "not to be had",
+    "a source of its own",
+    "so it was not done",
+    "waited for without end",
+    "has a say",
+    "what becomes of",
+    "says nothing of",
+    "has no use for",
+    "nobody knows",
+    "halves of characters",
 )
 
 

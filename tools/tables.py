@@ -27,7 +27,7 @@ from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import TABLES as PRINTED
 from jumbot._paper.targets import TASKS, WRONG_MASS
 from jumbot._settings.recipes import DEEPJDOT_WEIGHTS
-from jumbot.adaptation._runs.outcomes import accuracies, rules_table
+from jumbot.adaptation._runs.folder import accuracies, rules_table
 from jumbot.report import format_table
 from jumbot.report._comparison import NONE, draw_comparison
 
@@ -213,13 +213,21 @@ def digits_runs() -> list[dict[str, Any]]:
 
 
 def longest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each task and method the runs at the paper's point with the most updates, one or more seeds of them."""
+    """Of each task and method the runs at the paper's point with the most updates, one or more seeds of them.
+
+    Of equally many updates those with the larger batches.
+    """
     rows = [row for row in rows if is_papers_point(row)]
-    most: dict[tuple[str, str], list[int]] = {}
+    most: dict[tuple[str, str], tuple[int, int, int]] = {}
     for row in rows:
         key = row["task"], row["method"]
-        most[key] = max(most.get(key, [0, 0]), row["updates"], key=lambda updates: (sum(updates), updates))
-    return [row for row in rows if row["updates"] == most[row["task"], row["method"]]]
+        most[key] = max(most.get(key, (0, 0, 0)), _length(row))
+    return [row for row in rows if _length(row) == most[row["task"], row["method"]]]
+
+
+def _length(row: dict[str, Any]) -> tuple[int, int, int]:
+    """Updates, those on the source, and the size of their batches."""
+    return sum(row["updates"]), row["updates"][0], row["training"]["batch_size"]
 
 
 def digits(main: bool) -> str:

@@ -27,8 +27,8 @@ def divergence_findings(rows: list[divergence.Row]) -> list[str]:
     if default:
         found.append(
             "**GeomLoss's `SamplesLoss` at its default scaling leaves "
-            f"{100 * default[0].gradient_error:.0f} % of error in the gradient** of the Sinkhorn divergence "
-            "(last table): its temperature falls by a constant factor a step, and the potentials lag behind."
+            f"{100 * default[0].gradient_error:.0f} % error in the gradient** of the Sinkhorn divergence "
+            "(last table): its temperature falls by a constant factor per step, and the potentials lag behind."
         )
     factor = (divergence.TAU + divergence.EPSILON / 2) / (divergence.TAU + divergence.EPSILON)
     if peers and abs(peers[-1].length - factor) < 1e-4:
@@ -91,7 +91,7 @@ def _stabilized(results: Results) -> Iterator[str]:
     ]
     if seen:
         yield (
-            f"**POT's `sinkhorn_stabilized` is off on {len(seen)} of {len(rows)} problems**, those that it "
+            f"**POT's `sinkhorn_stabilized` is wrong on {len(seen)} of {len(rows)} problems**, exactly those that it "
             f"is meant for: {_where(seen)}."
         )
 
@@ -140,6 +140,6 @@ def _annealing(results: Results) -> Iterator[str]:
     if seen:
         yield (
             "**GeomLoss's annealing reaches the target temperature in its last step only**, so its accuracy "
-            "is set by `max_iter`, which has no default that works; at 100, as in its documentation, the "
+            "is set by `max_iter`, which has no working default; at 100, as in its documentation, the "
             f"relative gap is above 1e-6 in: {_where(seen)}."
         )

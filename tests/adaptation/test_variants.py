@@ -10,8 +10,7 @@ import pytest
 
 from jumbot.adaptation._grid import compare
 from jumbot.adaptation._queue import Pair
-from jumbot.adaptation._runs.folder import read_config
-from jumbot.adaptation._runs.outcomes import accuracies
+from jumbot.adaptation._runs.folder import accuracies, read_config
 from jumbot.adaptation._runs.variants import read_variant
 from tests.refusals import refused
 

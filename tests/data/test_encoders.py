@@ -79,8 +79,11 @@ def test_day_and_month_that_cannot_be_distinguished_are_refused(rng: np.random.G
     with refused("day/month.*month/day"):
         find_dates(["01/02/2024", "03/04/2024"])
     assert find_dates(["01/02/2024"], ["25/12/2024"])[0].order == "dmy", "the target may tell"
-    with pytest.raises(NotADateError):
-        find_dates(["13/13/2024"])
+    with pytest.raises(NotADateError) as caught_date:
+        find_dates(["01/02/2024", "13/13/2024", "25/12/2024"])
+    assert caught_date.value.value == "13/13/2024"
+    with refused("25/12/2024.*12/31/2024"):
+        find_dates(["01/02/2024", "25/12/2024"], ["12/31/2024"])
     frame = _frame(rng, seen=["01/02/2024", "03/04/2024"] * 30)
     with refused("'seen'.*01/02/2024") as caught:
         prepare(as_domain(frame), as_domain(frame), dates=(), text=())

@@ -11,12 +11,14 @@ import sys
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jumbot
 from jumbot._base.files import read_bytes
-from jumbot.data import as_domain
-from jumbot.errors import ArgumentError
+from jumbot.data import _tablefiles, as_domain
+from jumbot.data._tables import load_table
+from jumbot.errors import ArgumentError, DataWarning
 from tests.refusals import refused
 
 X = np.random.default_rng(0).normal(size=(24, 3))
@@ -183,3 +185,27 @@ def trained_run(tmp_path_factory):
     labels = np.arange(len(X)) % 2
     jumbot.adapt((X + 4 * labels[:, None], labels), X, steps=1, out=run, report=False, method="jumbot", judge=False)
     return run
+
+
+def test_cells_with_an_error_are_named(tmp_path, monkeypatch):
+    """They are read as missing, and so would be filled without a word."""
+    monkeypatch.setattr(_tablefiles, "_PIECE", 50)
+    frame = pd.DataFrame({"x": [1.5, "#DIV/0!", 2.5, "#VALUE!", "#N/A"], "label": list("ababa")})
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    with pytest.warns(DataWarning, match=r"2 cells.*A3, A5"):
+        found = load_table(tmp_path / "t.xlsx")
+    assert found.samples.table.frame["x"].isna().tolist() == [False, True, False, True, True]
+
+
+@pytest.mark.parametrize("single", ["features", "label", "domain"])
+def test_a_single_value_in_the_place_of_an_array(tmp_path, single):
+    arrays = {"features": np.zeros((4, 2)), "label": np.arange(4), "domain": np.zeros(4)}
+    np.savez(tmp_path / "t.npz", **{**arrays, single: np.float64(3)})
+    with refused(f"{single} is a single value"):
+        load_table(tmp_path / "t.npz")
+
+
+def test_labels_of_several_lengths(tmp_path):
+    np.savez(tmp_path / "t.npz", features=np.zeros((4, 2)), height=np.zeros(4), weight=np.zeros(3))
+    with refused("3 labels for 4 rows"):
+        load_table(tmp_path / "t.npz", label="height,weight")

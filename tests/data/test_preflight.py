@@ -15,6 +15,7 @@ import jumbot
 from jumbot._settings.reading import make_reading
 from jumbot.cli._app import main
 from jumbot.data._pair import Attempt, Encoding
+from jumbot.data._remarks import one_error, problems_in
 from jumbot.data._sources import Given
 from tests.refusals import refused
 
@@ -158,3 +159,13 @@ def test_a_problem_that_is_none_of_the_tables_is_left_as_it_is(tables: tuple[pd.
     with refused("oracle") as caught:
         jumbot.adapt(source, target, label="outcome", select="oracle", steps=2, judge=False)
     assert caught.value.remedy == {}
+
+
+def test_only_some_of_very_many_problems_are_listed() -> None:
+    """All are in the remedy; a message of a thousand lines would be read by nobody."""
+    problems = [f"'t{i}' is empty." for i in range(1000)]
+    error = one_error("pets", problems, {"drop": tuple(f"t{i}" for i in range(1000))})
+    assert "1000 problems" in str(error)
+    assert "970 more" in str(error)
+    assert str(error).count("is empty") == 30
+    assert len(error.remedy["drop"]) == len(problems_in(error)) == 1000

@@ -144,6 +144,7 @@ def test_blank_lines_and_quoted_line_breaks_keep_their_place(tmp_path: Path) -> 
         ("a,a\n1,2\n", "several columns are named 'a'"),
         ("5.1,3.5,setosa\n4.9,3.0,virginica\n", "the first line contains '5.1'"),
         ("a,b\n", "contains no rows"),
+        ("a|b|label\n1|2|x\n3|4|y\n", "separated by '|'"),
         ("", "contains no rows"),
         ('a,b\n1,"2\n', "line 3 has|cannot be read|has 1 columns"),
     ],

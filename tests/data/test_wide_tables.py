@@ -38,6 +38,8 @@ def tables(width: int, rows: int = 30) -> tuple[pd.DataFrame, pd.DataFrame]:
         "patient_id": (rng.permutation(5 * rows)[:rows],) * 2,
         "too fine": (1.7e9 + np.arange(rows)[::-1] / 100, 1.7e9 + np.arange(rows) / 100),
         "some missing": (np.where(np.arange(rows) % 3, 1.5, np.nan), np.where(np.arange(rows) % 4, 2.5, np.nan)),
+        "whole and missing": (np.where(np.arange(rows) % 3, np.arange(rows), np.nan),) * 2,
+        "an even number of fractions": (np.where(np.arange(rows) % 5, rng.normal(size=rows), np.nan),) * 2,
         "empty there": (np.linspace(0, 1, rows) ** 2, np.full(rows, np.nan)),
         "mostly empty there": (np.linspace(0, 1, rows) ** 2, np.where(np.arange(rows) < 2, 0.5, np.nan)),
         "a code there": (np.linspace(1, 2, rows) ** 2, np.full(rows, -9.0)),
@@ -80,10 +82,47 @@ def test_blocks_of_columns_are_as_columns_one_by_one(width: int, one_by_one: Cal
     slow_format, slow_here, slow_there, slow_remarks = prepared(frames)
     assert format == slow_format
     assert remarks == slow_remarks
-    for name in ("counts rows", "patient_id", "too fine", "empty there", "mostly empty there", "kelvins", "place"):
+    for name in (
+        "counts rows",
+        "whole and missing",
+        "patient_id",
+        "too fine",
+        "empty there",
+        "mostly empty there",
+        "kelvins",
+        "place",
+    ):
         assert any(name in remark for remark in remarks), name
     assert here.equal(slow_here)
     assert there.equal(slow_there)
+
+
+def test_columns_with_missing_numbers_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in most tables of measurements: a call of pandas for each of 100,000 columns takes a minute."""
+    here = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 50))).rename(columns=str)
+    here = here.mask(here > 1)
+    looked_at: list[str] = []
+    monkeypatch.setattr(_fitting, "_find", lambda table, column, *_: looked_at.append(column))
+    columns = _fitting.find_columns(as_domain(here).samples.table, None, ("here", "there"))  # type: ignore[attr-defined]
+    assert not looked_at
+    assert [column.fill for column in columns.columns] == here.median().tolist()
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [lambda i: f"h{i}", lambda i: f"G {i}"],
+    ids=["other names", "other spelling"],
+)
+def test_many_columns_of_other_names_are_named_at_once(renamed: Callable[[int], str]) -> None:
+    """Each with each would be 900 million comparisons."""
+    width = 30_000
+    here, there = (
+        pd.DataFrame(np.zeros((2, width)), columns=[name(i) for i in range(width)]) for name in ("g{}".format, renamed)
+    )
+    for columns in ("same", "shared"):
+        with pytest.raises(ArgumentError) as caught:
+            prepare(as_domain((here, [0, 1])), as_domain(there), columns=columns)
+        assert ("Rename" in str(caught.value) or "seem to be the same" in str(caught.value)) == (renamed(0) == "G 0")
 
 
 @pytest.mark.parametrize(("value", "block"), [(np.inf, 2**20), (1e39, 50), (-np.inf, 1)])
@@ -126,3 +165,16 @@ def test_text_files_are_read_piece_by_piece_in_every_encoding(encoding: str, new
     assert frame["größe"].tolist() == [i / 8 for i in range(3000)]
     assert frame.iloc[:2, 1].tolist() == signs
     assert frame.index.tolist() == list(range(2, 3002))
+
+
+def test_many_columns_with_the_same_problem_are_counted() -> None:
+    """A report of a thousand remarks would be read by nobody."""
+    rng = np.random.default_rng(0)
+    here = pd.DataFrame({f"g{i}": rng.choice(["north", "south"], 30) for i in range(300)})
+    there = here.replace("south", "west")
+    with noting() as remarks, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prepare(as_domain((here, [0, 1] * 15)), as_domain(there))
+    own = [remark for remark in remarks if "values that the source lacks" in remark]
+    assert len(own) == 9
+    assert "292 more columns" in own[-1]

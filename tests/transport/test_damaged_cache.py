@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -102,6 +103,18 @@ def test_files_of_another_version_are_stale_and_not_damaged(folder: Path) -> Non
         path.write_bytes(path.read_bytes().replace(b", numba ", b", numba 1", 1))
     assert run(folder)[:2] == (0, 0)
     assert run(folder)[:2] == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["cgone\nThing\n.", "cjumbot.errors\nGoneError\n."])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_code_whose_names_are_gone_is_stale_and_not_damaged(suffix: str, name: str, folder: Path) -> None:
+    """As after an upgrade in which a module or a class has another name."""
+    run(folder)
+    body = name.encode()
+    for path in cached(folder, suffix):
+        path.write_bytes(code_cache._HEAD + hashlib.sha256(body).digest() + body)
+    assert run(folder) == (0, 0, "")
+    assert run(folder) == (0, 1, "")
 
 
 def test_numbers_that_two_processes_took_at_once(folder: Path) -> None:

@@ -52,8 +52,17 @@ def mean_and_deviation(values: Sequence[float], mean: str = ".1f", deviation: st
     """
     if not values:
         return "-"
-    spread = factor * statistics.stdev(values) if len(values) > 1 else None
-    return with_deviation(factor * statistics.fmean(values), spread, mean, deviation)
+    centre, spread = moments(values)
+    return with_deviation(factor * centre, None if spread is None else factor * spread, mean, deviation)
+
+
+def moments(values: Sequence[float]) -> tuple[float, float | None]:
+    """The mean, and the sample deviation if there are several values.
+
+    >>> moments([1.0, 3.0]), moments([1.0])
+    ((2.0, 1.414213...), (1.0, None))
+    """
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
 def with_deviation(value: float, spread: float | None, form: str = ".1f", of_spread: str = ".1f") -> str:

@@ -17,7 +17,7 @@ from jumbot.errors import ArgumentError
 
 #: What can be reproduced, and what it shows.
 ITEMS = {
-    "fig1": "plans of minibatch OT between ten and ten points: a smaller m gives denser plans",
+    "fig1": "plans of minibatch OT between ten points on each side: a smaller m gives denser plans",
     "fig2": "OT costs as an outlier moves away, minibatches of 5 of 10 points",
     "fig3": "plans between classes in different proportions: OT, minibatch OT, entropic, unbalanced",
     "fig4": "gradient flows between imbalanced clusters, m = 64 and 128",

@@ -14,8 +14,7 @@ from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import WRONG_MASS, printed, published
 from jumbot._paper.trained import Suite
 from jumbot.adaptation._config import option_names
-from jumbot.adaptation._runs.folder import read_config, read_metrics
-from jumbot.adaptation._runs.outcomes import outcome
+from jumbot.adaptation._runs.folder import outcome, read_config, read_metrics
 
 _LENGTH = re.compile(r"(source_)?(epochs|steps)\d+")
 _SIZE = re.compile(r"batch_size\d+|mixed_precision\w+")

@@ -17,8 +17,7 @@ from jumbot._base.files import write_text
 from jumbot._base.text_tables import markdown
 from jumbot._paper.targets import MAXIMA, OFFICE_HOME, data_of_item, printed
 from jumbot._paper.trained import Suite
-from jumbot.adaptation._runs.folder import read_metrics
-from jumbot.adaptation._runs.outcomes import outcome
+from jumbot.adaptation._runs.folder import outcome, read_metrics
 
 WARNING = (
     "The column `best` was chosen with the target's labels: it is an upper bound that cannot be reached without them."

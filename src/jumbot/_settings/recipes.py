@@ -158,7 +158,7 @@ RECIPES: dict[str, Recipe] = {
         methods=_DIGITS,
     ),
     "signals": Recipe(
-        "signals (n, channels, length), and raw tensors with a backbone of your own: trained from scratch",
+        "signals (n, channels, length), and raw tensors with your own backbone: trained from scratch",
         training={**_SHORT, "evaluate_every": 50},
         network={"backbone": "signal", "features": 128},
         methods=_transport(0.1, 0.1, 1.0, 1.0, 0.1, mass=_MASS_DIGITS) | {"alda": {"threshold": 0.6, "ramp": False}},

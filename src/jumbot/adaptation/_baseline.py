@@ -54,9 +54,13 @@ def source_only(
     return train_network(replace(domains.training_data, labelled=None), alone, until), _TRAINED
 
 
-def compared(network: Network, what: str, domains: Domains, labels: np.ndarray, judged: Judged) -> Baseline:
-    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed."""
-    logits = logits_of(network, domains.target)
+def compared(
+    network: Network, what: str, logits: Tensor, domains: Domains, labels: np.ndarray, judged: Judged
+) -> Baseline:
+    """`baseline.json`: accuracy with labels and without, and the share of predictions that adaptation changed.
+
+    `logits` are those of `network` for the target.
+    """
     probabilities = probabilities_alone(logits, judged)
     old, classes = probabilities.argmax(-1), domains.source.classes
     estimated = unknown(judged.why_not or "there is no held-out part of the source")

@@ -252,7 +252,7 @@ def _check_fits(source: Domain, config: RunConfig, changes: Mapping[str, Any]) -
         in_vain |= dict.fromkeys(("hidden", "bins", "rank", *(["standardise"] if kind == "image" else [])), data)
     module = changes.get("backbone", "") is None  # `adapt` sets this for the user's own module
     if module and not config.network.freeze:
-        in_vain["hidden"] = "a backbone of your own"
+        in_vain["hidden"] = "your own backbone"
     if config.network.freeze or not (named or (module and config.network.features is not None)):
         in_vain["backbone_rate"] = "a frozen backbone" if config.network.freeze else "a network that has one rate"
     if config.training.workers and kind != "image":  # none is the default

@@ -104,9 +104,10 @@ class Found:
 class _Others(NamedTuple):
     """Models of the source alone, for comparison."""
 
-    network: Network | None = None
+    logits: Tensor | None = None
+    """Of the target, by a classifier of the source alone."""
     baseline: Baseline | None = None
-    """The comparison of the predictions with those of that network."""
+    """The comparison of the predictions with those of that classifier."""
     references: References | None = None
     left_out: tuple[str, ...] = ()
     """What was left out for lack of time."""
@@ -183,21 +184,23 @@ def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) 
 
 def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Others:
     """A classifier of the source alone and reference models, if there is time."""
-    alone, baseline, left_out = None, None, list[str]()
+    logits, baseline, left_out = None, None, list[str]()
     if found.predictions is not None:
         reach(1, "a classifier of the source alone")
+        alone = None
         try:
             alone = source_only(None if found.before is None else earlier, run.domains, run.config, run.until)
         except OutOfTimeError:
             left_out.append("the time budget left no time to train a source-only baseline")
         if alone is not None:
-            baseline = compared(*alone, run.domains, found.predictions, run.judged)
+            logits = logits_of(alone[0], run.domains.target)
+            baseline = compared(*alone, logits, run.domains, found.predictions, run.judged)
     references = None
     if time.monotonic() < run.until:
         references = _references(run, found)
     else:
         left_out.append("the time budget left no time to train reference models")
-    return _Others(None if alone is None else alone[0], baseline, references, tuple(left_out))
+    return _Others(logits, baseline, references, tuple(left_out))
 
 
 def _references(run: Ended, found: Found) -> References | None:
@@ -342,8 +345,7 @@ def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:
     if others.baseline is not None:
         write(folder / BASELINE, others.baseline)
     if run.for_report and found.predictions is not None:
-        alone = others.network
-        old = None if alone is None else probabilities_alone(logits_of(alone, target), run.judged)
+        old = None if others.logits is None else probabilities_alone(others.logits, run.judged)
         shown = model.probabilities(found.logits), old, received, model.classes
         write(folder / SAMPLES, notable(target, run.domains.pictures, model.input, *shown))
     model.save(folder)

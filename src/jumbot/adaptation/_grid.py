@@ -28,7 +28,7 @@ from jumbot.adaptation._evaluation.monitor import logits_of
 from jumbot.adaptation._evaluation.task import Regression
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair, Run, train_all
-from jumbot.adaptation._runs.outcomes import by_rule
+from jumbot.adaptation._runs.folder import by_rule
 from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation._runs.results_json import Comparison
 from jumbot.adaptation._runs.variants import read_variant, share_changes

@@ -18,8 +18,7 @@ from jumbot._base.progress import in_notebook, progress
 from jumbot._settings.places import CONFIG, MODEL
 from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._runs.config_json import Config
-from jumbot.adaptation._runs.folder import RunFolder, read_config
-from jumbot.adaptation._runs.outcomes import outcome
+from jumbot.adaptation._runs.folder import RunFolder, outcome, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.bar import TimeUpError, pausing

@@ -70,19 +70,23 @@ def _pick(whole: Mapping[str, Weighed], default: str) -> tuple[Weighed, list[str
         return alone, [f"{SOURCE_ONLY} was chosen: the source has too few samples to hold some out."]
     decision = decide(usual.harm, default)
     kept = usual if decision.method == default else alone
-    better = [
+    higher = [
         each
         for each in whole.values()
-        if each.harm is not None and each.harm.helps and each.evidence.value > kept.evidence.value + TIE
+        if each.harm is not None and each.harm.helps and each.evidence.value > kept.evidence.value
     ]
-    sure = [each for each in better if _surely_beyond(each, kept)]
+    beyond = kept.evidence.value + TIE
+    sure = [each for each in higher if each.evidence.value > beyond and _surely_beyond(each, kept)]
     reasons = [_capital(decision.why)]
     if not sure:
-        if better:
-            best = max(better, key=lambda each: each.evidence.value)
+        if higher:
+            best = max(higher, key=lambda each: each.evidence.value)
+            but = f"by at most {TIE:g}, which is a tie"
+            if best.evidence.value > beyond:
+                but = "but not a significantly larger modularity"
             reasons.append(
                 f"{_name(best)} has a higher score, {best.evidence.words()}, than {_name(kept)}, "
-                f"{kept.evidence.words()}, but not a significantly larger modularity, so it was not chosen."
+                f"{kept.evidence.words()}, {but}, so it was not chosen."
             )
         return kept, reasons
     best = max(sure, key=lambda each: each.evidence.value)

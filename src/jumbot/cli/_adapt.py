@@ -57,8 +57,9 @@ class Adapt(TrainingData, Command):
     method: Annotated[str | None, Option(METHOD)] = None
     """The adaptation method; by default the better of source-only and jumbot, or as in --config."""
     minutes: Positive | None = None
-    """Time budget in minutes: training stops early enough to write the figures and files; what it leaves no time for,
-    such as the report, is left out."""
+    """Time budget in minutes: training stops early enough to write the figures and files; parts for which there is no
+    time, such as the report, are left out.
+    """
     unknown: bool = False
     """Mark target samples whose class seems absent from the source in the column `unknown` of predictions.csv."""
     resume: bool = False

@@ -164,7 +164,7 @@ def _write_tables(
     from jumbot._base.files import drawn
     from jumbot._base.progress import progress
     from jumbot.adaptation._grid import evidence_of
-    from jumbot.adaptation._runs.outcomes import accuracies, numbers_table, rules_table
+    from jumbot.adaptation._runs.folder import accuracies, numbers_table, rules_table
     from jumbot.report._adaptation import write_report
     from jumbot.report._comparison import draw_comparison, format_table
     from jumbot.report._top import format_evidence

@@ -29,7 +29,7 @@ class Completion(Command):
     examples: ClassVar = (
         ("bash, in this shell; put it into ~/.bashrc to keep it", 'eval "$(jumbot completion bash)"'),
         ("zsh, in ~/.zshrc", "source <(jumbot completion zsh)"),
-        ("fish, for good", "jumbot completion fish > ~/.config/fish/completions/jumbot.fish"),
+        ("fish, permanently", "jumbot completion fish > ~/.config/fish/completions/jumbot.fish"),
     )
     shell: Annotated[Literal["bash", "zsh", "fish"], Argument("SHELL")]
     """bash, zsh or fish."""

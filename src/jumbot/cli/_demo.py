@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot._base.progress import progress
     from jumbot.adaptation._grid import compare
     from jumbot.adaptation._queue import Pair
-    from jumbot.adaptation._runs.outcomes import accuracies
+    from jumbot.adaptation._runs.folder import accuracies
     from jumbot.adaptation._training.accelerator import keep_freed_memory
     from jumbot.data.embedded import embedded
     from jumbot.report._adaptation import write_report

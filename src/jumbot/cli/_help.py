@@ -155,7 +155,7 @@ def _own(tyro: Any, command: type[Command]) -> Iterator[tuple[str, tuple[Any, An
     docs = field_docs(command)
     for name, entry in entries(command).items():
         if entry.required:
-            yield name, (annotated(tyro, entry, docs.get(name, "")), dataclasses.field())
+            yield name, (annotated(tyro, entry, docs.get(name, ""), "(required)"), dataclasses.field())
             continue
         kind, default = _shown(tyro, entry, docs.get(name, ""), shown_default(entry.field.default))
         if entry.is_flag:  # an option that is off needs no opposite

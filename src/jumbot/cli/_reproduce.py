@@ -32,7 +32,7 @@ class Reproduce(Command):
 
     examples: ClassVar = (
         ("figure 1 (a few seconds)", "jumbot reproduce fig1 --out reproduced"),
-        ("every figure that needs no data, in small", "jumbot reproduce all-synthetic --quick"),
+        ("a small version of every figure that needs no data", "jumbot reproduce all-synthetic --quick"),
         ("a row of table 2, from the digits in a folder", "jumbot reproduce digits --tasks U-M --root data"),
     )
     matter: ClassVar = ("out", "quick", "tasks", "methods", "seeds", "seed", "over", "samples", "root")
@@ -47,9 +47,11 @@ class Reproduce(Command):
     seed: Seed = 0
     """The first random seed."""
     tasks: Annotated[tuple[str, ...], Option("TASK ...", aliases=("--task",))] = ()
-    """Items that train: tasks, such as U-M; by default those of the figure, U-M of the digits, all of an image set."""
+    """Items that train: the tasks, such as U-M; by default those of the figure, U-M for digits, all of an image data
+    set.
+    """
     methods: Annotated[tuple[str, ...], Option("METHOD ...", choices=tuple(METHODS))] = ()
-    """Items that train: methods; by default those of the figure, and for tables jumbot, for digits two more."""
+    """Items that train: the methods; by default those of the figure; for tables jumbot, for digits two more."""
     seeds: Count | None = None
     """Tables, fig6 and max: number of seeds; by default 1."""
     over: tuple[Literal["tau", "epsilon", "m"], ...] = ()

@@ -6,7 +6,7 @@ import math
 import numbers
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -80,12 +80,9 @@ def too_fine(numbers: np.ndarray) -> np.ndarray:
 
 def lacks(missing: Sequence[str], present: Sequence[str]) -> str:
     """A sentence on missing columns, with similar names."""
-    renamed = [
-        f"{other!r} to {column!r}"
-        for column in missing
-        for other in present
-        if squeezed(other) == squeezed(column) and other not in missing
-    ]
+    lacking = set(missing)
+    others = by_squeezed(other for other in present if other not in lacking)
+    renamed = [f"{other!r} to {column!r}" for column in missing for other in others.get(squeezed(column), ())]
     meant = f" Rename {few(renamed)}." if renamed else ""
     one = len(missing) == 1
     return (
@@ -106,6 +103,18 @@ def number_in(value: Any) -> float | None:
         return math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         return None
+
+
+def by_squeezed(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names by what they have in common with others.
+
+    >>> by_squeezed(["heart rate", "age", "Heart_rate"])
+    {'heartrate': ['heart rate', 'Heart_rate'], 'age': ['age']}
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(squeezed(name), []).append(name)
+    return found
 
 
 def squeezed(name: str) -> str:

@@ -14,7 +14,7 @@ from jumbot.data._column_kinds import few, in_blocks, kind_of_column, lacks, num
 from jumbot.data._encoders import Dates, NotADateError, Texts
 from jumbot.data._frames import Table, pandas
 from jumbot.data._labels import plain_text
-from jumbot.data._remarks import joined, one_error, remark
+from jumbot.data._remarks import few_of_each, joined, one_error, remark, remark_on_column
 from jumbot.errors import ArgumentError
 
 
@@ -80,9 +80,9 @@ class Column:
                     remedy={"drop": (column,)},
                 )
             if self.fill is not None and values.isna().all():
-                remark(
+                remark_on_column(
                     f"{name}: column {column!r} is empty; it is replaced by {self.fill:g}, the source's median.",
-                    stacklevel=2,
+                    "are empty",
                 )
             return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
         codes, distinct = pandas().factorize(values)
@@ -91,10 +91,10 @@ class Column:
         unknown = [text for text in texts if text not in position]
         if unknown:
             listed = ", ".join(repr(text) for text in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-            remark(
+            remark_on_column(
                 f"{name}: column {column!r} has values that the source lacks ({listed}); they are treated as none of "
                 f"its categories.",
-                stacklevel=2,
+                "have values that the source lacks",
             )
         places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
         encoded = np.zeros((len(values), len(self.categories)), np.float32)
@@ -115,7 +115,8 @@ class Column:
                 remedy={"drop": (column,)},
             ) from None
         if problem := self.dates.beyond(found):
-            remark(f"{name}: column {column!r} {problem}; leave it out if this is a problem.", stacklevel=3)
+            text = f"{name}: column {column!r} {problem}; leave it out if this is a problem."
+            remark_on_column(text, "have dates beyond the source's", stacklevel=3)
         return found.astype(np.float32)
 
 
@@ -170,14 +171,15 @@ class Columns:
         encoded = np.empty((len(table.frame), int(ends[-1]) if len(ends) else 0), np.float32)
         easy = self._encode_plain(table, found, encoded, dict(zip(found, (ends - 1).tolist(), strict=True)))
         problems, remedy = list[str](), dict[str, Any]()
-        for one, column, end in zip(self.columns, found, ends.tolist(), strict=True):
-            if column in easy:
-                continue
-            try:
-                encoded[:, end - len(one.features) : end] = one.encode(table, column, name)
-            except ArgumentError as error:
-                problems.append(str(error))
-                remedy = joined(remedy, error.remedy)
+        with few_of_each(name):
+            for one, column, end in zip(self.columns, found, ends.tolist(), strict=True):
+                if column in easy:
+                    continue
+                try:
+                    encoded[:, end - len(one.features) : end] = one.encode(table, column, name)
+                except ArgumentError as error:
+                    problems.append(str(error))
+                    remedy = joined(remedy, error.remedy)
         if problems:
             raise one_error(name, problems, remedy)
         return encoded

@@ -41,6 +41,7 @@ def read_text(path: Path, kind: str) -> Table:
     quoted, may_be_codes = _look_through(path, opened)
     separator = _separator(opened) if kind.startswith(".csv") else "\t"
     first, lines = _lines(path, _fields(opened, separator, quoted))
+    _check_separator(first, path, opened)
     names = names_in(first, separator == ";", str(path))
     if not lines[names is not None :]:
         raise ArgumentError(f"{path}: contains no rows.")
@@ -188,6 +189,16 @@ def _lines(path: Path, rows: Iterable[tuple[int, Sequence[str], int]]) -> tuple[
     if not first:
         raise ArgumentError(f"{path}: contains no rows.")
     return first, lines
+
+
+def _check_separator(first: Sequence[str], path: Path, opened: Callable[..., io.TextIOWrapper]) -> None:
+    """Refuse a file whose columns are separated by a sign that is none of ours."""
+    if len(first) > 1 or "|" not in first[0]:
+        return
+    with opened() as text:
+        counts = {line.count("|") for line in islice(text, _LOOKED_AT) if line.strip()}
+    if len(counts) == 1:
+        raise ArgumentError(f"{path}: columns are separated by '|'; separate them by commas, semicolons or tabs.")
 
 
 def _fields(

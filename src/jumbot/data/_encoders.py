@@ -163,11 +163,12 @@ def _order(values: Sequence[Any]) -> Order:
     short = [match for match in found if len(match[1]) < 4]
     if not short:
         return "ymd"
-    fits = [
-        order
-        for order, place in (("dmy", 3), ("mdy", 1))
-        if all(1 <= int(match[place]) <= 12 and 1 <= int(match[4 - place]) <= 31 for match in short)
-    ]
+    months: dict[Order, Literal[1, 3]] = {"dmy": 3, "mdy": 1}
+    odd = {
+        order: [m for m in short if not (1 <= int(m[place]) <= 12 and 1 <= int(m[4 - place]) <= 31)]
+        for order, place in months.items()
+    }
+    fits = [order for order, some in odd.items() if not some]
     if len(fits) == 2 and all(match[2] == "." for match in short):
         fits = ["dmy"]
     if len(fits) == 2:
@@ -176,8 +177,14 @@ def _order(values: Sequence[Any]) -> Order:
             "2024-12-31"
         )
     if not fits:
-        raise NotADateError(short[0][0])
-    return "dmy" if fits == ["dmy"] else "mdy"
+        if neither := [match for match in odd["dmy"] if match in odd["mdy"]]:
+            raise NotADateError(neither[0][0])
+        first, other = (odd[order][0][0].strip() for order in ("mdy", "dmy"))
+        raise ArgumentError(
+            f"contains dates with the day first ({first}) and with the month first ({other}) in source and target; "
+            "write them as 2024-12-31"
+        )
+    return fits[0]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import (
+    by_squeezed,
     few,
     in_blocks,
     kind_of_column,
@@ -25,7 +26,7 @@ from jumbot.data._columns import Column, Columns
 from jumbot.data._encoders import NotADateError, find_dates, find_texts
 from jumbot.data._frames import Table
 from jumbot.data._labels import plain_text
-from jumbot.data._remarks import joined, one_error, remark
+from jumbot.data._remarks import few_of_each, joined, one_error, remark_on_column
 from jumbot.errors import ArgumentError
 
 MOST_CATEGORIES = 1000
@@ -61,20 +62,22 @@ def find_columns(
     found = []
     by_name = target is not None and source.named and target.named
     places = {} if target is None else dict(zip(source.frame.columns, target.frame.columns, strict=False))
-    easy = _plain_numbers(source, [c for c in chosen if c not in {*(dates or ()), *(text or ())}])
-    for column in chosen:
-        if column in easy:
-            found.append(easy[column])
-            continue
-        others = None if target is None else target.frame.get(column if by_name else places.get(column))
-        try:
-            found.append(_find(source, column, names[0], others, dates, text))
-        except ArgumentError as error:
-            problems.append(str(error))
-            more = error.remedy
-            if "id" in more and "id" in remedy:  # the first that names the rows is the id, others are left out
-                more = {"drop": (column,)}
-            remedy = joined(remedy, more)
+    asked = {*(dates or ()), *(text or ())}
+    easy = _plain_numbers(source, [column for column in chosen if column not in asked])
+    with few_of_each(names[0]):
+        for column in chosen:
+            if column in easy:
+                found.append(easy[column])
+                continue
+            others = None if target is None else target.frame.get(column if by_name else places.get(column))
+            try:
+                found.append(_find(source, column, names[0], others, dates, text))
+            except ArgumentError as error:
+                problems.append(str(error))
+                more = error.remedy
+                if "id" in more and "id" in remedy:  # the first that names the rows is the id, others are left out
+                    more = {"drop": (column,)}
+                remedy = joined(remedy, more)
     if problems:
         raise one_error(names[0], problems, remedy)
     if not found:
@@ -105,8 +108,9 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
         if more:
             problems.append(f"{names[1]}: has columns that the source lacks: {few(more)}. {_REMEDY}")
         return [c for c in source if c in there], problems
+    others = by_squeezed(more)
     for column in lacking:
-        if same := [other for other in more if squeezed(other) == squeezed(column)]:
+        if same := others.get(squeezed(column)):
             raise ArgumentError(
                 f"columns: {column!r} in {names[0]} and {same[0]!r} in {names[1]} seem to be the same; use the same "
                 "name.",
@@ -116,15 +120,28 @@ def _matched(source: list[str], target: list[str], names: tuple[str, str], colum
 
 
 def _plain_numbers(table: Table, columns: Sequence[str]) -> dict[str, Column]:
-    """What `_find` returns for columns of finite numbers that there is nothing to say of."""
+    """What `_find` returns for columns of numbers, some of them missing, that there is nothing to say of."""
     plain = plain_columns(table.frame)
     found: dict[str, Column] = {}
     for names, block in in_blocks(table.frame, [column for column in columns if column in plain]):
-        finite = np.isfinite(block).all(0)
-        names, block = list(compress(names, finite)), block[:, finite]
-        usual = ~too_fine(block) & ~_may_name_rows(names, block)
-        medians = np.median(block[:, usual], axis=0).tolist()
-        found |= {name: Column(name, fill=fill) for name, fill in zip(compress(names, usual), medians, strict=True)}
+        missing = np.isnan(block)
+        usable = ~np.isinf(block).any(0) & ~missing.all(0)
+        names, block, missing = list(compress(names, usable)), block[:, usable], missing[:, usable]
+        medians = _medians(block)
+        whole = ((block % 1 == 0) | missing).all(0)
+        block[missing] = np.broadcast_to(medians, block.shape)[missing]
+        usual = ~too_fine(block) & ~np.where(missing.any(0), whole, _may_name_rows(names, block))
+        found |= {
+            name: Column(name, fill=fill) for name, fill in compress(zip(names, medians.tolist(), strict=True), usual)
+        }
+    return found
+
+
+def _medians(numbers: np.ndarray) -> np.ndarray:
+    """Of the numbers that are there in each of these columns, which is one at least."""
+    counts = (~np.isnan(numbers)).sum(0)
+    ordered, every = np.sort(numbers, axis=0), np.arange(numbers.shape[1])  # NaN comes last
+    found: np.ndarray = (ordered[(counts - 1) // 2, every] + ordered[counts // 2, every]) / 2
     return found
 
 
@@ -164,16 +181,18 @@ def _find(
     if len(distinct) <= most:
         text = next((value for value in values.dropna() if isinstance(value, str)), None)
         if kind == "text" and all(number_in(one) is not None for one in distinct) and not _are_texts(values):
-            remark(
+            remark_on_column(
                 f"{name}: column {column!r} contains numbers, some of them as text ({text!r}), and is treated as "
                 f"categories; convert all of them to numbers if they are quantities.",
+                "contain numbers as text",
                 stacklevel=3,
             )
         if kind == "text" and len(distinct) > 2 and all(map(_is_decorated, distinct)):
-            remark(
+            remark_on_column(
                 f"{name}: column {column!r} contains formatted numbers ({distinct[0]!r}) and is taken as "
                 "categories; write them as plain numbers, without thousands separators, currency or percent signs, if "
                 "their size matters.",
+                "contain formatted numbers",
                 stacklevel=3,
             )
         return Column(column, categories=tuple(distinct))
@@ -204,9 +223,10 @@ def _of_numbers(values: Any, column: str, name: str) -> Column:
     numbers = numbers_of(values)
     present = numbers[np.isfinite(numbers)]
     if names_rows(column, present):
-        remark(
+        remark_on_column(
             f"{name}: column {column!r} looks like a row number, which says nothing about other rows; if it is "
             f"one, leave it out with drop={column!r} (--drop), or make it the id (--id {column!r}).",
+            "look like row numbers",
             stacklevel=3,
         )
     if present.size and too_fine(present[:, None])[0]:
@@ -283,9 +303,10 @@ def _too_many(table: Table, column: str, name: str, distinct: list[str], rows: i
 
 def warn_of_digits(name: str, column: str, numbers: np.ndarray) -> None:
     """Warn of a column that float32 cannot represent."""
-    remark(
+    remark_on_column(
         f"{name}: column {column} has values from {numbers.min():.10g} to {numbers.max():.10g}, but float32 has "
         "only seven digits; subtract a constant first, or leave it out.",
+        "have more digits than float32",
         stacklevel=3,
     )
 

@@ -152,7 +152,10 @@ def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:
         return replace(domain, classes=classes)
     position = {name: i for i, name in enumerate(classes)}
     strange = [name for name, n in zip(domain.classes, domain.counts(), strict=True) if n and name not in position]
-    same = [f"{name!r} for {c!r}" for name in strange for c in classes if _spelt(name) == _spelt(c)]
+    spelt: dict[str, list[str]] = {}
+    for c in classes if strange else ():
+        spelt.setdefault(_spelt(c), []).append(c)
+    same = [f"{name!r} for {c!r}" for name in strange for c in spelt.get(_spelt(name), ())]
     meant = f" Rename {few(same)} if they are the same." if same else _shifted(domain, classes) if strange else ""
     if not any(name in position for name in domain.classes):
         remark(
@@ -198,15 +201,16 @@ def _shifted(domain: Domain, classes: Sequence[str]) -> str:
 
 
 def _spelt(name: str) -> str:
-    """A name without capitals, spaces, underscores and the way that accents are encoded, to compare names; "1" and "01"
-    are the same number, "-1" and "1" are not.
+    """A name without capitals, spaces, underscores, invisible characters and the way that accents are encoded, to
+    compare names; "1" and "01" are the same number, "-1" and "1" are not.
 
     >>> _spelt("Red mug") == _spelt("red_mug"), _spelt("1e2") == _spelt("0100"), _spelt("-1") == _spelt("1")
     (True, True, False)
     >>> _spelt("caf\N{LATIN SMALL LETTER E WITH ACUTE}") == _spelt("cafe\N{COMBINING ACUTE ACCENT}")
     True
     """
-    squeezed = re.sub(r"[\s_]+", "", unicodedata.normalize("NFKC", name)).casefold()
+    seen = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+    squeezed = re.sub(r"[\s_]+", "", seen).casefold()
     value = number_in(name)
     return squeezed if value is None or not math.isfinite(value) else repr(value + 0.0)
 

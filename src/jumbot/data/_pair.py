@@ -37,7 +37,7 @@ from jumbot.data._inputs import (
     scaled,
 )
 from jumbot.data._labels import check_source, match_classes
-from jumbot.data._remarks import joined, one_error, problems_in
+from jumbot.data._remarks import few_of_each, joined, one_error, problems_in
 from jumbot.data._scaling import STANDARDISE
 from jumbot.data._screening import screen, screen_source
 from jumbot.data._sources import Given, read_data
@@ -153,8 +153,9 @@ def _feature_format(
             found = replace(found, label=source.roles.label, id=source.roles.id)
         format = replace(format, width=len(found.features), columns=found)
     elif isinstance(source.samples, ArraySamples) and source.samples.array.dtype.itemsize > _FLOAT32:
-        for column in np.flatnonzero(too_fine(source.samples.array)):
-            warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])
+        with few_of_each(source.name):
+            for column in np.flatnonzero(too_fine(source.samples.array)):
+                warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])
     return scaled(format, source.with_samples(format.numbers(source)), standardise)
 
 
@@ -276,7 +277,7 @@ def _every_problem(met: ArgumentError, attempt: Attempt) -> ArgumentError:
             if error is None:
                 solved = True
                 break
-            problems += [problem for problem in problems_in(error) if problem not in problems]
+            problems = list(dict.fromkeys([*problems, *problems_in(error)]))
             more = dict(error.remedy)
             if "id" in more and attempt.reading.id is not None:
                 more["drop"] = (*more.get("drop", ()), more.pop("id"))

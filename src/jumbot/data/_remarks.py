@@ -14,6 +14,8 @@ from typing import Any
 from jumbot.errors import ArgumentError, DataWarning
 
 _noted: ContextVar[list[str] | None] = ContextVar("noted", default=None)
+_counted: ContextVar[dict[str, int] | None] = ContextVar("counted", default=None)
+_EACH = 8  # columns that are named one by one, of a kind
 
 
 def remark(text: str, stacklevel: int = 2) -> None:
@@ -42,7 +44,40 @@ def noting() -> Iterator[list[str]]:
         _noted.reset(token)
 
 
+def remark_on_column(text: str, what: str, stacklevel: int = 2) -> None:
+    """A remark on one column, of which there may be many in a `few_of_each`; `what` says what its kind do."""
+    counted = _counted.get()
+    if counted is not None:
+        counted[what] = counted.get(what, 0) + 1
+        if counted[what] > _EACH:
+            return
+    remark(text, stacklevel=stacklevel + 1)
+
+
+@contextmanager
+def few_of_each(name: str) -> Iterator[None]:
+    """Of the columns of a table that are alike the first few are remarked on, and then how many more there are.
+
+    >>> with noting() as noted, warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     with few_of_each("pets"):
+    ...         for i in range(99):
+    ...             remark_on_column(f"pets: column {i} is empty.", "are empty")
+    >>> len(noted), noted[-1]
+    (9, 'pets: 91 more columns are empty.')
+    """
+    token = _counted.set({})
+    try:
+        yield
+        for what, count in (_counted.get() or {}).items():
+            if count > _EACH:
+                remark(f"{name}: {count - _EACH} more columns {what}.", stacklevel=3)
+    finally:
+        _counted.reset(token)
+
+
 WOULD_DO = "Try: "
+_LISTED = 30  # problems of one error
 _ORDER = ("label", "task", "domain", "columns", "id", "dates", "text", "drop")
 
 
@@ -65,7 +100,8 @@ def one_error(name: str, problems: Sequence[str], remedy: Mapping[str, Any], sol
     if len(problems) == 1:
         error = ArgumentError(problems[0], remedy=remedy)
     else:
-        lines = [f"{name}: {len(problems)} problems:", *(f"- {problem}" for problem in problems)]
+        lines = [f"{name}: {len(problems)} problems:", *(f"- {problem}" for problem in problems[:_LISTED])]
+        lines += [f"- {len(problems) - _LISTED} more"] * (len(problems) > _LISTED)
         how = WOULD_DO if solved else "For the others, try: "
         error = ArgumentError("\n".join([*lines, *([how + flags(remedy)] if remedy else [])]), remedy=remedy)
     error.problems = list(problems)  # type: ignore[attr-defined]

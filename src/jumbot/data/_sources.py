@@ -282,7 +282,7 @@ def _check_apart(source: Any, target: Any, read: Domain) -> None:
         if Path(file) == Path(source) and domain in read.sources:
             others = [f"{file}{between}{name}" for name in read.sources if name != domain]
             raise ArgumentError(
-                f"target: {domain} is one of the sources too, with its labels; pass {others} as source."
+                f"target: {domain} is also one of the sources, with its labels; pass {others} as source."
             )
 
 

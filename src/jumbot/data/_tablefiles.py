@@ -10,18 +10,24 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
 from jumbot._settings.reading import TaskName
+from jumbot.data._column_kinds import few
 from jumbot.data._delimited import names_in, read_text
 from jumbot.data._frames import NOTHING, Table, checked, pandas, unfold, words_of
+from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError, missing
 
 TEXT = (".csv", ".tsv", ".tab")
 _HEAD = 4096  # bytes of a part of a workbook, within which its markup begins
+_PIECE = 2**20  # bytes of a sheet that are looked at together
+_ERROR = re.compile(  # a cell whose value is an error; #N/A means that it is missing
+    rb'<c (?=[^>]*\bt="e")[^>]*\br="([A-Z]+[0-9]+)"[^>]*>(?:(?!</c>).)*?<v>(?!#N/A)', re.DOTALL
+)
 FORMATS = (*TEXT, *(f"{ending}.gz" for ending in TEXT), ".parquet", ".xlsx")
 
 
@@ -101,13 +107,35 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_markup(path: Path) -> None:
-    """Refuse a workbook that defines entities: no program writes them, and ten lines of them can fill any memory."""
+    """Refuse a workbook that defines entities: no program writes them, and ten lines of them can fill any memory.
+
+    Cells with an error such as #DIV/0!, which are read as missing, are remarked on.
+    """
+    errors: list[str] = []
     with ZipFile(path) as archive:
         for name in archive.namelist():
             if name.endswith((".xml", ".rels")):
                 with archive.open(name) as part:
                     if b"<!DOCTYPE" in part.read(_HEAD):
                         raise ArgumentError(f"{path}: cannot be read ({name} defines entities, as no workbook does).")
+            if name.startswith("xl/worksheets/"):
+                with archive.open(name) as part:
+                    errors += _cells_with_errors(part)
+    if errors:
+        remark(
+            f"{path}: {len(errors)} cells contain an error such as #DIV/0! ({few(errors)}), which is read as missing.",
+            stacklevel=4,
+        )
+
+
+def _cells_with_errors(sheet: IO[bytes]) -> list[str]:
+    """Their names, such as C6."""
+    found, kept = list[str](), b""
+    while piece := sheet.read(_PIECE):
+        whole, _, rest = (kept + piece).rpartition(b"<c ")
+        found += [match[1].decode() for match in _ERROR.finditer(whole)]
+        kept = b"<c " + rest if whole else kept + piece
+    return found + [match[1].decode() for match in _ERROR.finditer(kept)]
 
 
 def _read_workbook(path: Path, sheet: str | None) -> Table:

@@ -273,12 +273,17 @@ def _from_archive(path: Path, name: str | None, reading: Reading, like: Known | 
     if found is None:
         raise ArgumentError(f"{path}: has no array `features`; it contains {', '.join(rest) or 'nothing else'}.")
     features = arrays[found]
+    label_names = label_columns(roles.label, list(arrays))
+    named = {"labels": label_names, "domains": (roles.domain,), "ids": (roles.id,)}
+    for what, key in ((what, key) for what, keys in named.items() for key in keys if key is not None):
+        if not arrays[key].ndim or not features.ndim:
+            single = found if not features.ndim else key
+            raise ArgumentError(f"{path}: {single} is a single value; pass an array with an entry for each sample.")
+        if len(arrays[key]) != len(features):
+            raise ArgumentError(f"{path}: {len(arrays[key])} {what} for {len(features)} rows.")
     domains, ids = (None if r is None else arrays[r] for r in (roles.domain, roles.id))
-    by_column = [arrays[key] for key in label_columns(roles.label, list(arrays))]
+    by_column = [arrays[key] for key in label_names]
     labels = None if not by_column else by_column[0] if len(by_column) == 1 else np.stack(by_column, axis=1)
-    for what, values in (("labels", labels), ("domains", domains), ("ids", ids)):
-        if values is not None and len(values) != len(features):
-            raise ArgumentError(f"{path}: {len(values)} {what} for {len(features)} rows.")
     rows = None if domains is None else rows_of(domains, str(path), reading.domain)
     if rows is not None:
         features, labels, ids = (None if v is None else v[rows] for v in (features, labels, ids))
@@ -338,7 +343,7 @@ def _aligned(labels: Any, frame: Any, whose: str) -> Any:
         return labels
     if index.tolist() != frame.index.tolist() and {*index.tolist()} == {*frame.index.tolist()}:
         raise ArgumentError(
-            f"{whose}: the labels have the rows of the frame in another order, by their index; pass y.loc[X.index]."
+            f"{whose}: the index of the labels has the rows in another order than the frame; pass y.loc[X.index]."
         )
     if not hasattr(labels, "isna") or labels.ndim != 1:
         return labels

@@ -220,8 +220,8 @@ def _read_points(x: Any, y: Any, cost: str | Cost) -> tuple[Points, Points]:
         raise ArgumentError(f"x, y: points of shapes {source.shape} and {target.shape}; both must have the same shape.")
     if len(source.shape) > 1 and not callable(cost):
         raise ArgumentError(
-            f"x, y: points of shape {source.shape}; distances are between rows of coordinates, so give "
-            "x.reshape(len(x), -1), or a callable as cost."
+            f"x, y: points of shape {source.shape}; named costs need rows of coordinates: pass x.reshape(len(x), -1), "
+            "or a callable as cost."
         )
     return source, target
 

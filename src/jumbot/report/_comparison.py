@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jumbot._base.options import check_word
-from jumbot._base.text_tables import aligned, line_of, padded, with_deviation
+from jumbot._base.text_tables import aligned, line_of, moments, padded, with_deviation
 from jumbot.errors import ArgumentError
 from jumbot.report._style import BLUE, FAINT, INK, VERMILION, label_text, method_colours, new_figure, styled
 
@@ -279,8 +279,7 @@ def _check(accuracies: Accuracies) -> None:
 def _cell(values: Sequence[float] | None) -> Cell | None:
     if not values:
         return None
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Cell(float(np.mean(values)), spread, len(values))
+    return Cell(*moments(values), len(values))
 
 
 def _mean_cell(rows: Sequence[Sequence[float] | None]) -> Cell | None:

@@ -109,7 +109,7 @@ def _outcome(run: RunRecord) -> str:
         return "No target labels were given, so the accuracy on the target was not measured."
     text = f"On target labels that training never saw, it is right in {percent(run.accuracy)} of the cases"
     if run.mean_class_accuracy is not None:
-        text += f" ({percent(run.mean_class_accuracy)} as the mean over classes)"
+        text += f" ({percent(run.mean_class_accuracy)}, mean over classes)"
     before = run.accuracy_before
     if before is not None and run.method != SOURCE_ONLY:
         change = run.accuracy - before

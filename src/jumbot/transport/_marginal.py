@@ -244,7 +244,7 @@ def marginals(
 def _named_marginals(
     name: str, taus: tuple[float, float], mass: float | None, exact: bool
 ) -> tuple[Marginal, Marginal]:
-    """Made once for every combination of numbers: a training loop asks again each step."""
+    """Created once for every combination of numbers, because a training loop needs them in each step."""
     return _marginals(parse(name), taus, mass, exact)
 
 

@@ -1,7 +1,7 @@
 """The result of every engine.
 
-An engine is a function (problem, start, tol, limit, ...) -> outcome.  The potentials of an outcome are a start: what
-one engine leaves open, the next one continues.
+An engine is a function (problem, start, tol, limit, ...) -> outcome.  The potentials of an outcome are a start: the
+next engine continues what one does not finish.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ITERATIONS, LINEAR, OBJECTIVE, GAP, SCALE = range(5)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an engine hands back: potentials `(B, n)` and `(B, m)`, iterations taken, and what they prove."""
+    """What an engine returns: potentials `(B, n)` and `(B, m)`, iterations taken, and what they prove."""
 
     f: Tensor
     g: Tensor
@@ -82,7 +82,7 @@ class RawOutcome:
         return Certificate(self.plan, rows, columns, linear, objective, gap, scale)
 
     def put(self, at: np.ndarray, by: RawOutcome) -> None:
-        """Take over the problems `at` from another outcome."""
+        """Copy the problems `at` from another outcome."""
         for name in ("F", "G", "raw_plan", "rows", "columns", "out"):
             getattr(self, name)[at] = getattr(by, name)
 
@@ -155,5 +155,5 @@ def reference(problem: Problem) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 @lru_cache(maxsize=8)
 def _zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """Only to be read."""
+    """Zeros, not to be modified."""
     return np.zeros(shape)

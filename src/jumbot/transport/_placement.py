@@ -16,7 +16,7 @@ from jumbot.errors import TooLargeError, UnsupportedError
 from jumbot.transport._kernels.memory import LEAST, acquire
 
 ENGINES = ("auto", "cpu", "device")
-#: Entries of all cost matrices of a call up to which the CPU and two copies take less time than the launches.
+#: Entries of all cost matrices of a call up to which the CPU and two copies are faster than launching GPU operations.
 MOST_ENTRIES = 1 << 18
 #: Devices without float64, in which all sweeps are made.
 SINGLE = ("mps",)
@@ -47,7 +47,7 @@ def on_cpu(engine: str, device: str, batch: int, n: int, m: int, epsilon: float)
 
 
 def placed(engine: str, epsilon: float, cost: Tensor, *others: Tensor | None) -> tuple[Any, ...]:
-    """Cost and weights where they are solved; gradients find their way back."""
+    """Cost and weights on the device of the solver; gradients are propagated."""
     check_engine(engine)
     if cost.device.type == "cpu" or cost.ndim < 2:
         return cost, *others
@@ -73,12 +73,12 @@ def _large(x: Tensor) -> Tensor:
 #: Pairs of points above which losses between clouds make no matrix, but go by `solve_sample`.
 LARGEST_MATRIX = 1 << 27
 LARGE = 1 << 26  # entries: fewer fit anywhere
-_ANNOUNCED = 4e9  # bytes from which on a call that builds its own costs says what it will take
+_ANNOUNCED = 4e9  # bytes above which a call that builds its own costs warns of its size
 _GROUPS = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> float:
-    """Bytes that can still be had, swap included; infinite where the system does not tell."""
+    """Bytes that are still available, including swap; infinite if the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         amounts = {name: float(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
@@ -107,7 +107,7 @@ def bytes_per_entry(epsilon: float, exact: bool, partial: bool) -> int:
 
 
 def check_room(name: str, entries: int, each: float, what: str, announce: bool = False) -> None:
-    """An error where `entries` of `each` bytes do not fit; with `announce`, a warning where they are very many."""
+    """Raise an error if `entries` of `each` bytes do not fit; with `announce`, warn if they are very many."""
     if entries < LARGE:
         return
     need, free = entries * each, free_memory()

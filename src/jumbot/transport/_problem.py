@@ -1,4 +1,4 @@
-"""One transport problem, or a batch of them, checked once so that no solver has to."""
+"""One transport problem, or a batch of them, checked once for all solvers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BEYOND = 1e100
 
 @dataclass(frozen=True)
 class Closed:
-    """Rows and columns of which every pair is blocked: their mass is lost whatever the others do.
+    """Rows and columns without any allowed pair: their mass is always lost.
 
     In the problem that is solved they have no weight; `a` and `b` are the weights as given.
     """
@@ -38,7 +38,7 @@ class Closed:
 def block(
     cost: Tensor, well_scaled: bool, epsilon: float, source: Marginal, target: Marginal
 ) -> tuple[Tensor, Tensor | None]:
-    """Replace +inf by a price that no plan pays; refuse NaN and -inf, of which `well_scaled` costs hold none.
+    """Replace +inf by a cost that no plan pays; refuse NaN and -inf, which `well_scaled` costs do not contain.
 
     At prices on both sides a cost beyond 1e100 times all of them is as good as +inf: e^-1e100 is zero.
     """
@@ -75,7 +75,7 @@ def block(
 
 
 def close(blocked: Tensor, a: Tensor, b: Tensor, source: Marginal, target: Marginal, reference: str) -> Closed:
-    """What is closed; an error where that has to keep its mass.  Under R = a b' no mass meets a zero weight."""
+    """The closed rows and columns; an error if their mass must be kept.  Under R = a b', zero weights have no mass."""
     absent_a, absent_b = ((w <= 0) & (reference == "product") for w in (a, b))
     closed = Closed((blocked | absent_b[:, None, :]).all(-1), (blocked | absent_a[:, :, None]).all(-2), a, b)
     _refuse_closed(closed.rows & (a > 0), source, "row")
@@ -245,7 +245,7 @@ def check_weights(name: str, weights: Tensor | None, size: int, cost: Tensor, ba
             f"{name}: shape {tuple(weights.shape)} does not fit a cost of shape {tuple(cost.shape)}; "
             f"it must end in {size}, the number of {axis}."
         )
-    weights = weights.detach().to(torch.float64, copy=True)  # ours: the caller may write to the others
+    weights = weights.detach().to(torch.float64, copy=True)  # a copy, because the caller may modify the original
     total = float(weights.sum())
     if not math.isfinite(total):
         raise ArgumentError(f"{name}: contains NaN or infinite weights; clean them first.")
@@ -272,7 +272,7 @@ REFERENCES = ("product", "ones")
 
 
 class Terms(NamedTuple):
-    """What is added to <C, P>, and what of it is fixed, as a caller gives it: `make_problem` checks it."""
+    """The terms added to <C, P> and the constraints, as given: `make_problem` checks them."""
 
     epsilon: Any
     tau: Any = math.inf

@@ -134,7 +134,7 @@ def make_tilted(cost: Tensor, a: Tensor | None, b: Tensor | None, terms: Terms) 
     tilted = (cost.detach().double() - tilt).masked_fill(R == 0, math.inf)
     problem = make_problem(tilted, a, b, terms._replace(reference="ones"))
     if problem.blocked is not None and problem.source.hard and problem.target.hard:
-        raise ArgumentError("reference must be > 0 where both marginals are constrained, got zeros.")
+        raise ArgumentError("reference must be > 0 if both marginals are constrained, got zeros.")
     n, m = cost.shape[-2:]
     return replace(problem, tilt=tilt.reshape(-1, n, m), reference_mass=R.reshape(-1, n * m).sum(-1))
 
@@ -143,7 +143,7 @@ def _checked(reference: Tensor, cost: Tensor, epsilon: float) -> Tensor:
     if epsilon == 0:
         raise ArgumentError("reference must be left out at epsilon = 0, where it has no effect, got an array.")
     if reference.requires_grad:
-        raise UnsupportedError("reference: gradients in it are not supported; pass reference.detach().")
+        raise UnsupportedError("reference: its gradients are not supported; pass reference.detach().")
     if reference.ndim < 2:  # a row or a column? ambiguous if both have the same length
         raise ArgumentError(
             f"reference must be 'product', 'ones' or a matrix (..., n, m), got the shape {tuple(reference.shape)}."

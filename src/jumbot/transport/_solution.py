@@ -27,7 +27,8 @@ Generator = torch.Generator | np.random.Generator
 def draw_pairs(plan: Tensor, count: int, generator: Generator | None) -> tuple[Tensor, Tensor]:
     """Rows and columns `(B, count)`, each pair drawn independently with probability P_ij / sum(P).
 
-    `plan` is `(B, n, m)`.  Without a generator the operating system gives the seed; the global ones are not touched.
+    `plan` is `(B, n, m)`.  Without a generator the seed comes from the operating system; global generators are not
+    used.
 
     >>> rows, columns = draw_pairs(torch.eye(3)[None], 100, torch.Generator().manual_seed(0))
     >>> bool((rows == columns).all()), rows.unique().tolist()
@@ -41,7 +42,7 @@ def draw_pairs(plan: Tensor, count: int, generator: Generator | None) -> tuple[T
         where = f"problem {empty} of {len(plan)}" if len(plan) > 1 else "it"
         raise ArgumentError(f"plan: {where} has no mass, so there is no pair to draw; raise tau.")
     at = uniform((len(plan), count), generator).to(plan.device) * total
-    # u < 1, but u * total can round up to total, above which there is no cell
+    # u < 1, but u * total can round up to total, beyond the last cell
     at = torch.minimum(at, torch.nextafter(total, torch.zeros_like(total)))
     cell = torch.searchsorted(cumulative, at, right=True)
     width = plan.shape[-1]
@@ -70,7 +71,7 @@ def uniform(shape: tuple[int, int], generator: Generator) -> Tensor:
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    #: What the cost was, a tensor or a numpy array; a bare `Solution` says nothing of it.
+    #: The type of the cost, a tensor or a numpy array; a bare `Solution` does not fix it.
     ArrayT = TypeVar("ArrayT", bound=SupportsFloat, default=Any)
 else:
     from typing import TypeVar
@@ -211,7 +212,7 @@ class Solution(Generic[ArrayT]):
         return self._graphed(lambda: self._out(with_plan(linear, self._problem, self._outcome, self._inputs)))
 
     def _graphed(self, make: Callable[[], Any]) -> Any:
-        """What `make` makes, with its graph: read first under `no_grad`, it is still kept for later."""
+        """The result of `make`, with its graph, even if it is first read under `no_grad`."""
         if not self._graph:
             return make()
         with torch.inference_mode(False), torch.enable_grad():

@@ -28,7 +28,7 @@ _LEAST = 1e-12  # of the y of a power divergence during sweeps
 class Divergence(ABC):
     """A penalty of the marginals: phi, its conjugate phi*(s) = sup_{x >= 0} s x - phi(x), and lim phi(x)/x.
 
-    Subclass it with `phi`, `conjugate` and `recession` to use a divergence of your own.
+    Subclass it with `phi`, `conjugate` and `recession` to use your own divergence.
 
     >>> import torch
     >>> KL().phi(torch.tensor([1.0, 0.0]))
@@ -56,7 +56,7 @@ class Divergence(ABC):
         return torch.where(s.detach() < self.recession, slope, math.inf)
 
     def fenchel_young(self, x: Tensor, s: Tensor) -> Tensor:
-        """phi(x) + phi*(s) - s x >= 0, zero where s is a slope of phi at x: what a certificate is made of."""
+        """phi(x) + phi*(s) - s x >= 0, zero where s is a slope of phi at x: the terms of a certificate."""
         return (self.phi(x) + self.conjugate(s) - s * x).clamp_min(0)
 
     def step(self, f: Tensor, tau: float, epsilon: float) -> Tensor:
@@ -138,7 +138,7 @@ class Balanced(Divergence):
 
 @dataclass(frozen=True)
 class TV(Divergence):
-    """phi(x) = |x - 1|: mass is created or destroyed at the price tau."""
+    """phi(x) = |x - 1|: mass is created or destroyed at the cost tau per unit."""
 
     recession: float = 1.0
 

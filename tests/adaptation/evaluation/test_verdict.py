@@ -98,6 +98,7 @@ def test_another_takes_its_place_by_evidence_if_it_does_no_harm(
     assert found["picked"] == picked
     assert ("mcc was chosen over jumbot" in " ".join(found["why"])) == (picked == "mcc")
     assert ("not a significantly larger modularity" in " ".join(found["why"])) == (value == 0.9 and not gain)
+    assert ("a tie" in " ".join(found["why"])) == (value == 0.801)
 
 
 def test_another_may_help_where_the_recipe_harms(absent: list[int]) -> None:

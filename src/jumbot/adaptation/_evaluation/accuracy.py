@@ -99,7 +99,7 @@ def _why(votes: Mapping[str, float], held: int) -> str:
     parts = [f"{name} {100 * votes[name]:.0f} %" for name in (TRANSPORT, THRESHOLD) if name in votes]
     if agreeing:
         low, high = (f"{100 * value:.0f}" for value in (min(agreeing), max(agreeing)))
-        parts.append(f"agreement with plain classifiers {low if low == high else f'{low} to {high}'} %")
+        parts.append(f"agreement with the reference models {low if low == high else f'{low} to {high}'} %")
     on_target = f"on the target {', '.join(parts)}"
     if HELD_OUT not in votes:
         return on_target

@@ -123,26 +123,27 @@ def outputs(network: Network, domain: Domain, device: torch.device | str | None 
     If a sample has several views (ten crops), its embedding is their mean, and its logits the logarithm of the mean
     of their probabilities.
     """
-    z, y = (_gathered(parts, len(domain)) for parts in zip(*_outputs(network, domain, device), strict=True))
+    z, y = _gathered(_outputs(network, domain, device), len(domain))
     return z, y
 
 
 def logits_of(network: Network, domain: Domain, device: torch.device | str | None = None) -> Tensor:
     """The logits alone: the embeddings of a million samples would take a gigabyte."""
-    return _gathered((y for _, y in _outputs(network, domain, device)), len(domain))
+    found = _gathered(((y,) for _, y in _outputs(network, domain, device)), len(domain))
+    return found[0] if found else torch.empty(0)
 
 
-def _gathered(parts: Iterable[Tensor], count: int) -> Tensor:
+def _gathered(parts: Iterable[tuple[Tensor, ...]], count: int) -> list[Tensor]:
     """Rows, part by part, each written to its place.
 
     A list of small tensors, each made between large ones that are freed, would leave holes in the memory.
     """
-    found, start = torch.empty(0), 0
+    found, start = list[Tensor](), 0
     for part in parts:
-        if not start:
-            found = part.new_empty(count, *part.shape[1:])
-        found[start : start + len(part)] = part
-        start += len(part)
+        found = found or [one.new_empty(count, *one.shape[1:]) for one in part]
+        for whole, one in zip(found, part, strict=True):
+            whole[start : start + len(one)] = one
+        start += len(part[0])
     return found
 
 

@@ -60,7 +60,7 @@ _NEGLIGIBLE = 5e-12  # a gap, relative to its scale, of which a bound says enoug
 
 
 def memory(n: int, m: int) -> list[np.ndarray]:
-    """What a call of the solver works in, of this thread alone."""
+    """Work memory of a call of the solver, for this thread alone."""
     return own((8, n), (12, m), *shapes(m, LONG))
 
 
@@ -122,7 +122,7 @@ def solve_range(
 
     `cold` is 0 for a start from G, 1 for none, 2 for none where costs span no more of epsilon than one kernel holds:
     of others the count of sweeps is -1, and nothing is done.  `symmetric` promises C = C' and a = b.  Without `rounded`
-    only F and G are of use.  Once `stop[0]` is not zero it returns, with nothing of use.
+    only F and G are of use.  Once `stop[0]` is not zero, it returns without a usable result.
     """
     m, scale, negligible = costs.shape[2], 1.0 / epsilon, min(0.05 * tol, _NEGLIGIBLE)
     F0, soft_a, s, w_a, log_r_a, low, A, spare_a = (
@@ -154,7 +154,7 @@ def solve_range(
         C, K, F, G = costs[k], plans[k], F_all[k], G_all[k]
         rows, columns, out = rows_all[k], columns_all[k], outs[k]
         a, b, r_a, r_b, o_a, o_b = a_all[ka], b_all[kb], r_a_all[ka], r_b_all[kb], o_a_all[ka], o_b_all[kb]
-        # the buffer K of the plan holds the kernel until the plan is written
+        # the buffer of the plan holds the kernel K until the plan is written
         mass = total(a)
         _logs(r_a, log_r_a)
         _logs(r_b, log_r_b)
@@ -286,7 +286,7 @@ def solve_range(
                 fill(C, scale, F0, G0, CUT, K)
             if mixing:
                 remember(G, soft_b, shift, b, 0.0, sweep, ring)
-                if held > 1 and residual > _GROWTH * last_norm:  # go on from the image before the step
+                if held > 1 and residual > _GROWTH * last_norm:  # continue from the image before the step
                     shifted(ring[(sweep - 1) % 2][m:], 0.0, G)
                     rejected, held, last_norm = rejected + 1, 0, 1e300
                     continue

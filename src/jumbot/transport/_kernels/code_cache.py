@@ -1,12 +1,13 @@
-"""The cache of compiled functions on disk: found by their meaning, with a checksum; errors in it are never fatal.
+"""The cache of compiled functions on disk: identified by their meaning, with a checksum; errors are never fatal.
 
 numba caches a function under its line number and the time stamp of its file: after a change in another file it uses
-what was inlined before, and after a longer docstring it compiles all that stands below.  Here the key is a digest of
-the bytecode of the function and of all that it uses, so that words, comments and lines do not count, and what is
-compiled again is what changed and what holds it.
+outdated inlined code, and after a change of a docstring it compiles everything below it again.  Here the key is a
+digest of the bytecode of the function and of all that it uses, so docstrings, comments and line numbers do not matter,
+and only changed functions and their callers are compiled again.
 
-Every file begins with a digest of the rest: machine code with one bit flipped would run.  What is damaged or cannot be
-read is as if it were not there, and is written again; what cannot be written is not.  Both are said once.
+Every file begins with a digest of the rest, because machine code with a flipped bit would still run.  A file that is
+damaged or cannot be read is ignored and written again; a file that cannot be written is left out.  Both give one
+warning.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class CodeCache:
             self._index.unlink(missing_ok=True)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """What was compiled for this signature, or None."""
+        """The compiled function for this signature, or None."""
         context.refresh()
         if not self._enabled or self._files is None:
             return None
@@ -74,12 +75,14 @@ class CodeCache:
             if stored is None or stored[0] != key:
                 return None
             return self._files.rebuild(context, stored[1])
-        except Exception as error:  # whatever a damaged file raises
+        except (ImportError, AttributeError):  # of a version in which something had another name
+            return None
+        except Exception as error:  # a damaged file may raise anything
             _warn(f"A compiled function in {self.cache_path} cannot be read ({_short(error)}) and is compiled again.")
             return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep what was compiled, where it can be written."""
+        """Store the compiled function, if possible."""
         if not self._enabled:
             return
         if self._files is None:
@@ -91,11 +94,11 @@ class CodeCache:
         try:
             try:
                 numbers = self._numbers()
-            except Exception:  # damaged, as was said when it was to be loaded
+            except Exception:  # damaged, with a warning when it was loaded
                 numbers = {}
             free = set(range(1, len(numbers) + 2)) - set(numbers.values())
             numbers[key] = number = numbers.get(key) or min(free)
-            _seal(self._data(number), (key, self._files.reduce(compiled)))  # first: the index names what is there
+            _seal(self._data(number), (key, self._files.reduce(compiled)))  # first: the index lists existing files
             _seal(self._index, (self._own, numbers))
         except (OSError, JumbotError) as error:
             _warn(f"A compiled function cannot be stored in {self.cache_path} ({_short(error)}). {_ADVICE}")
@@ -139,7 +142,7 @@ def _unsealed(path: Path) -> Any:
     """The content of a file, None where there is none for this version; raises where it is damaged."""
     if not path.exists():
         return None
-    if not path.is_file():  # reading a pipe would wait for ever
+    if not path.is_file():  # reading from a pipe may wait forever
         raise OSError(f"{path.name} is not a regular file")
     data = path.read_bytes()
     if not data.startswith(_HEAD):
@@ -160,7 +163,7 @@ _warned: list[str] = []
 
 
 def _warn(text: str) -> None:
-    """Once per process: every function would say it again."""
+    """Warn once per process, not for every function."""
     if not _warned:
         _warned.append(text)
         warnings.warn(text, CacheWarning, stacklevel=2)

@@ -1,8 +1,8 @@
-"""`compiled`: `numba.njit` without the GIL, stored on disk under what a function means.
+"""`compiled`: `numba.njit` without the GIL, stored on disk by the meaning of a function.
 
-What numba keeps to itself is used where it is as we know it: a cache of our own (`code_cache.py`) and callees that are
-compiled once (`linked.py`).  Both save seconds, neither changes a result.  Each is left out with a numba that has other
-names inside, and both with one that was not tried and on which a trial fails: what remains is `numba.njit(cache=True)`.
+Two features use private parts of numba: our own cache (`code_cache.py`) and callees that are compiled once
+(`linked.py`). Both save seconds, neither changes a result.  Each is left out with a numba that lacks these names, and
+both with an untested numba on which a trial fails; what remains is `numba.njit(cache=True)`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ EXACT = frozenset({"contract", "nnan", "ninf", "nsz"})
 def compiled(fastmath: Any = EXACT, allocates: bool = False, **options: Any) -> Callable[[_F], _F]:
     """`numba.njit` without the GIL, cached on disk where some folder is writable.
 
-    A function that does not say that it `allocates` works in memory of its caller: numba then counts no references,
-    which takes a seventh less.
+    A function without `allocates` works in memory of its caller: numba then counts no references, which saves a seventh
+    of the time.
     """
     flags = fastmath if isinstance(fastmath, bool) else set(fastmath)
     keywords: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": flags, **options}
@@ -116,7 +116,7 @@ def _private() -> None:
     if not _TRIED[0] <= version < _TRIED[1]:
         try:
             _trial()
-        except Exception:  # nobody knows what another numba raises
+        except Exception:  # another numba may raise anything
             CACHE = LINKED = None
 
 

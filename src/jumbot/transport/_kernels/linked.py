@@ -1,12 +1,12 @@
-"""Functions as other compiled ones call them: optimised where they are called, and only there.
+"""Compiled functions for compiled callers: they are optimised only where they are called.
 
-numba optimises each function by itself and makes machine code of it, then does both again in every function that calls
-it, which holds a copy of all that it needs.  What compiled functions call is never run for itself; and a loop that is
-vectorised once more each time that it is copied grows with every level of calls.  Here it is typed and lowered, and
-the rest is done once, in the function that Python calls: a quarter less time to compile.
+numba optimises each function and generates machine code for it, then does both again in every caller, which contains a
+copy of all that it needs.  Functions that only compiled ones call never run separately, and a loop that is vectorised
+again in each copy grows with every level of calls.  Here such a function is typed and lowered, and the rest is done
+once, in the function that Python calls: a quarter less time to compile.
 
-These are numba's own classes, not its public interface.  Where they are gone, or lack what is replaced here, importing
-this module is an ImportError, and `decorator.py` does without.
+These are private classes of numba.  If they are missing, or lack what is replaced here, importing this module raises an
+ImportError, and `decorator.py` does without it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if absent := [name for name in _REPLACED if not hasattr(JITCodeLibrary, name)]:
 
 
 class Linked(Compiler):
-    """The steps of `numba.njit`, for functions that Python does not call and that use no Python object."""
+    """The steps of `numba.njit` for functions that Python does not call and that use no Python objects."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

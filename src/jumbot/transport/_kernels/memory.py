@@ -17,17 +17,17 @@ from numpy.typing import DTypeLike
 
 from jumbot.transport._kernels import memory as pool
 
-LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is quick with less, and more is too much to keep
+LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is fast below this, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
 #: Free blocks, the last one is used first; each call of a deque is safe among threads.
 _pool: deque[mmap.mmap] = deque(maxlen=3)
 
 
 class _Block:
-    """The base of an array, with what NumPy asks of an object that lends it memory."""
+    """The base of an array, with the interface that NumPy requires of an object with memory."""
 
     def __init__(self, memory: mmap.mmap, shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        self.memory = memory  # as long as the array lives, also while the interpreter ends
+        self.memory = memory  # as long as the array exists, even during interpreter shutdown
         place = np.frombuffer(memory, np.uint8).ctypes.data
         self.__array_interface__ = {"version": 3, "shape": shape, "data": (place, False)}
         self.__array_interface__["typestr"] = np.dtype(dtype).str
@@ -35,7 +35,7 @@ class _Block:
 
 
 def _put(memory: mmap.mmap) -> None:
-    """Back to the pool; memory that is locked cannot be marked as free, and goes back to the system."""
+    """Return a block to the pool; locked memory cannot be marked as free, and is returned to the system."""
     with contextlib.suppress(OSError):
         memory.madvise(_FREE)  # type: ignore[arg-type]
         _pool.append(memory)
@@ -57,7 +57,7 @@ def acquire(*shape: int, dtype: DTypeLike = np.float64) -> np.ndarray:
     if memory is None:
         try:
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        except OSError:  # what lies here may be what is missing; if not, NumPy's error says how much was asked for
+        except OSError:  # the pool may hold the missing memory; if not, NumPy's error gives the requested size
             _pool.clear()
             return np.empty(shape, dtype)
         with contextlib.suppress(AttributeError, OSError):  # not every system has large pages
@@ -70,7 +70,7 @@ def _taken(size: int) -> mmap.mmap | None:
     for _ in range(len(_pool)):
         try:
             memory = _pool.pop()
-        except IndexError:  # another thread was quicker
+        except IndexError:  # another thread took it
             return None
         if len(memory) == size:
             return memory
@@ -79,7 +79,7 @@ def _taken(size: int) -> mmap.mmap | None:
 
 
 def release() -> None:
-    """Give back to the system what lies here for the next call: before something else will need the room.
+    """Return the pooled memory to the system, before something else needs it.
 
     >>> first = acquire(1024, 1024)
     >>> del first
@@ -116,7 +116,7 @@ def empty(*shape: int) -> np.ndarray:
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:
-    """As compiled functions take arrays: float64, in one piece, writable; a copy where `x` is not.
+    """`x` as compiled functions need it: float64, contiguous, writable; a copy if necessary.
 
     >>> contiguous(np.ones((2, 3), dtype=np.float32).T).flags.carray
     True
@@ -141,7 +141,7 @@ def parts(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def own(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """`parts` to work in, for a call that gives none of them away: the same ones each time, if small, in one thread.
+    """`parts` as work memory of a call that returns none of them: in each thread the same ones every time, if small.
 
     Creating them again takes six microseconds, a tenth of a small problem.
 

@@ -11,7 +11,7 @@ Engines differ in how they do it.  The rules are written for numbers, and compil
 
 Anderson mixing of the potentials is here three times: compiled, for the loop in Python, and in torch.
 
-Over-relaxation is tuned to the slowest direction; mixing learns the few that share its rate at once: on the problems of
+Over-relaxation is tuned to the slowest direction; mixing learns the few slow directions at once: on the problems of
 `benchmarks/` 8 sweeps instead of 24 (VisDA), 21 instead of 32 (Office-Home), 5 instead of 9 (partial), and on costs
 without clusters about as many as before.  The best translation is part of the mixed map, because without it that one
 direction fills the memory.

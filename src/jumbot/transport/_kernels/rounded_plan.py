@@ -1,4 +1,4 @@
-"""A plan with both marginals exact, made from the kernel at potentials whose row sums are: compiled.
+"""A plan with both marginals exact, made from the kernel at potentials with exact row sums: compiled.
 
 With P = R e^{F + G - C/epsilon}, P 1 = a and P' 1 = q, columns that have too much are scaled down to b, and what rows
 and columns then lack is filled in by a rank-one term (Altschuler, Weed & Rigollet, 2017):

@@ -1,10 +1,10 @@
-"""Compiled kernels in threads: they hold no lock, so Python's own threads are enough.
+"""Compiled kernels in threads: they hold no lock, so Python threads suffice.
 
 numba's parallel loops are not used: their thread layers abort the process after a fork or when two threads enter them.
 
 The calling thread waits, which Ctrl-C can end, while compiled code cannot be interrupted.  So long calls run here even
-where there is one thread; they look at a `Stop` now and then.  The threads are daemons: one that is held up in
-another library does not keep the process from ending.
+with one thread; they check a `Stop` at intervals.  The threads are daemons, so one that is blocked in another library
+does not keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 _T = TypeVar("_T")
-_GLANCE = 0.2  # seconds: where waiting itself cannot be interrupted, signals are seen this often
-_GRACE = 0.5  # seconds that threads have to see that they are to stop
+_GLANCE = 0.2  # seconds between looks at signals, where waiting cannot be interrupted
+_GRACE = 0.5  # seconds that threads have to stop
 
 
 class Stop:
@@ -38,7 +38,7 @@ class Stop:
         self.flag[0] = 1
 
 
-#: for calls that are over before anybody could stop them
+#: for calls that are too short to be stopped
 NEVER = Stop()
 
 
@@ -85,7 +85,7 @@ def _pool(process: int, threads: int) -> SimpleQueue[tuple[_Job, int]]:
         while True:
             job, at = queue.get()
             job(at)
-            del job  # or its arrays would live until the next one comes
+            del job  # or its arrays would be kept until the next job
 
     for number in range(threads):
         threading.Thread(target=serve, name=f"jumbot-{number}", daemon=True).start()

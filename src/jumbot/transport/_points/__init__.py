@@ -1,1 +1,1 @@
-"""Transport from coordinates: the plan is never stored, its entries are computed in tiles as they are needed."""
+"""Transport from coordinates: the plan is never stored; its entries are computed in tiles when they are needed."""

@@ -1,4 +1,5 @@
-"""Newton's method where sweeps make no progress: exact marginals, small epsilon, groups that hardly touch each other.
+"""Newton's method for problems on which sweeps make no progress: exact marginals, small epsilon, nearly separate
+groups.
 
 The dual as a function of g alone, f at its best, has the gradient wanted - q, with `wanted` what the columns are to
 hold, and the Hessian whose system `_curvature.System` solves.  It is concave: a step that raises it enough is taken.
@@ -20,7 +21,7 @@ _STEPS = 12
 _INNER, _RESIDUAL = 40, 1e-3  # of conjugate gradients
 _SHORTEST = 1e-2  # step, in units of epsilon
 _ROUNDING = 1e-12  # of the dual
-_ENOUGH = 1e-9  # mass at the wrong place, relative to all, at which nothing is left to do
+_ENOUGH = 1e-9  # misplaced share of the mass, at which it stops
 
 
 class Newton:
@@ -35,7 +36,7 @@ class Newton:
         return self.sweeps.hard and kinds <= {KL, Balanced} and all(closed is None for closed in self.stream.closed)
 
     def run(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-        """Potentials of a larger dual, or those that came."""
+        """Potentials with a larger dual, or the given ones."""
         f, best = self._evaluated(f, g)
         for _ in range(_STEPS):
             lack, dg = self._direction(f, g)

@@ -1,4 +1,4 @@
-"""Processes of torch.distributed that solve one problem together: each has a part of the rows, and all have the sums.
+"""Processes of torch.distributed that solve one problem together: each has a part of the rows, and all get the sums.
 
 The cells of the points do not depend on the number of processes, and each row is summed up by one of them: the sweeps
 of two processes are those of one, bit by bit.
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-FROM = 10**8  # pairs from which on a problem is worth the processes
+FROM = 10**8  # pairs from which a problem is shared
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Team:
     world: int = 1
 
     def part(self, work: np.ndarray) -> slice:
-        """This process's run of items that take so much work each."""
+        """The items of this process, given the work for each."""
         total = np.cumsum(work)
         edges = np.searchsorted(total, total[-1] * np.arange(1, self.world) / self.world, side="right")
         edges = np.concatenate([[0], edges, [len(work)]])
@@ -42,7 +42,7 @@ class Team:
         return tensor.cpu().numpy()
 
     def agreed(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        """Those of the first process: what decides when to stop must not differ in its last bit."""
+        """Those of the first process: decisions when to stop must not differ between processes."""
         if self.world == 1:
             return list(arrays)
         flat = torch.from_numpy(np.concatenate([np.ravel(x) for x in arrays]).astype(np.float64)).to(_device())
@@ -59,9 +59,9 @@ def _device() -> str:
 
 
 def team_of(arrays: Iterable[np.ndarray], settings: Any) -> Team:
-    """All processes where they are given the same large problem; else each is alone with its own.
+    """All processes if they have the same large problem; otherwise each alone.
 
-    A process of a group that does not ask for such a problem keeps the others waiting.
+    If a process of the group does not solve such a problem, the others wait for it.
     """
     from jumbot._base.distributed import gather, group
 

@@ -300,7 +300,7 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
                 return _read_off(problem, outcome, Tiles(*clouds, ground), points, call)
         elif begin is None:
             begin = start(problem, *clouds, ground, most)
-    except KeyboardInterrupt:  # what is there is nothing yet, and has a gap all the same
+    except KeyboardInterrupt:  # there is no result yet, but it has a valid gap
         begin, stopped = (torch.zeros_like(problem.a), torch.zeros_like(problem.b)), True
     tiles = Tiles(*clouds, ground)
     first, second = problem.reference_weights
@@ -344,7 +344,7 @@ def _swept(
     with progress(None, f"{tiles.shape[0]:,} x {tiles.shape[1]:,} points", bar=large, slow=large) as stretch:
         found = sweeps.run(f, g, max(1, call.limit - taken), True, _reporter(stretch, tiles), stopped)
     assert found.proof is not None
-    tiles.team = ALONE  # what is asked of the solution later, one process may ask alone
+    tiles.team = ALONE  # later calls on the solution may come from one process alone
     return Solved(
         problem,
         tiles,

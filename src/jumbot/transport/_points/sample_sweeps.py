@@ -1,4 +1,4 @@
-"""Sweeps over a plan that is never stored: soft minima in tiles, the policy of all sweeps on the potentials.
+"""Sweeps over a plan that is never stored: soft minima in tiles, with the policy of all sweeps.
 
 A half of a sweep is one pass: the sums of the rows, then those of the columns at the new row potentials.  Both
 marginals at (f, g) are known after it, so that the gap is estimated at every sweep; it is proved in float64 at the end.
@@ -23,9 +23,9 @@ from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
 from jumbot.transport._problem import Problem
 from jumbot.transport.divergences import KL, Balanced
 
-_STALLED = 40  # sweeps without progress after which another way is tried, then another precision
+_STALLED = 40  # sweeps without progress, after which over-relaxation is tried, then another precision
 _SLOW = (60, 160, 320, 640)  # sweeps after which Newton steps are tried where marginals are exact
-_PATIENCE = 300  # sweeps without progress after which all is given up
+_PATIENCE = 300  # sweeps without progress, after which it stops
 _SHARE = 0.15  # of tol, that left-out blocks may add to the gap
 _LITTLE = 1e-2  # of all mass, that left-out blocks may hold at most
 _FAR = 100 * EMPTY  # a soft minimum, in units of tau, beyond which nothing can be matched
@@ -88,9 +88,9 @@ class Sweeps:
         return torch.where(torch.from_numpy(closed)[None], torch.inf, soft)
 
     def _closed(self, k: int, logs: np.ndarray) -> np.ndarray | bool:
-        """The points of side k that nothing can be matched to: all of their costs are infinite, or as good as that.
+        """The points of side k that cannot be matched: all of their costs are infinite, or practically so.
 
-        A callable says so in the first pass over all pairs; costs that are functions of a distance, before.
+        For a callable this is known after the first pass over all pairs; for functions of a distance, before.
         """
         side = self.problem.sides[k][0]
         if self.stream.closed[k] is None and self.stream.may_be_closed:
@@ -224,9 +224,9 @@ class Sweeps:
         return potential.nan_to_num(neginf=least - _NOWHERE * self.epsilon) if math.isfinite(least) else potential
 
     def _emptied(self, k: int, potential: Tensor) -> Tensor:
-        """Closed points ask for no mass, whatever has become of their potentials; no price is beyond its bound.
+        """Give closed points no mass, whatever their potentials are; no potential exceeds its bound.
 
-        A start may be, and so may a mixture: the dual is -inf there, and what it seems to prove is wrong.
+        A start may exceed it, and so may a mixture: the dual is -inf there, and proves nothing.
         """
         side, closed = self.problem.sides[k][0], self.stream.closed[k]
         potential = potential.clamp_min(-side.tau * side.divergence.recession)
@@ -301,7 +301,7 @@ class Sweeps:
                     self._choose(f, new)
                 f, g = self._agreed(*self.advance(f, g, new))
         except KeyboardInterrupt:
-            if not prove_it:  # a coarser problem, of which nothing can be shown
+            if not prove_it:  # a coarser problem, whose progress is not shown
                 raise
             interrupted = True
         f, g = kept
@@ -316,7 +316,7 @@ class Sweeps:
         return torch.from_numpy(first), torch.from_numpy(second)
 
     def _try_otherwise(self) -> bool:
-        """Over-relaxation where mixing makes no progress, and float64 where float32 makes none."""
+        """Try over-relaxation if mixing makes no progress, and float64 if float32 makes none."""
         changed = self.mixing is not None or self.dtype is not np.float64
         self.mixing, self.dtype = None, np.float64
         return changed
