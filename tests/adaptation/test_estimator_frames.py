@@ -144,7 +144,7 @@ def test_predictions_have_the_type_of_the_labels(labels: Any, rng: np.random.Gen
     X = rng.normal(size=(ROWS, 3)) + 5 * y[:, None]
     given = labels(y)
     plain = np.asarray(given)
-    model = jumbot.adapt((X, given), X, method="source-only", steps=20, judge=False)
-    for found in (model.predict(X), _classifier().fit(X, given, X_target=X).predict(X)):
+    model = jumbot.adapt((X, given), X, method="source-only", steps=15, judge=False)
+    for found in (model.predict(X), _classifier().set_params(steps=15).fit(X, given, X_target=X).predict(X)):
         assert (found == plain).all()
         assert found.dtype.kind in {"O": "UO"}.get(plain.dtype.kind, plain.dtype.kind)

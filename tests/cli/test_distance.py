@@ -82,7 +82,7 @@ BAD = {
     "no rows": ("empty.csv", ""),
     "is not known": ("points.txt", "1,2\n"),
     "cannot be read": ("broken.npy", "not an array"),
-    "space": ("wide.csv", "1,2,3\n" * 70),
+    "same shape": ("wide.csv", "1,2,3\n" * 70),
 }
 
 

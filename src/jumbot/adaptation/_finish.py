@@ -34,6 +34,7 @@ from jumbot.adaptation._runs.results_json import (
     DiagnosisFile,
     Results,
     SourceSharesFile,
+    known_figures,
     label_figures,
 )
 from jumbot.adaptation._training.accelerator import give_back_memory
@@ -128,7 +129,7 @@ def finish(run: Ended, show: bool) -> Model:
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
         results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, figures=results))
+        found = replace(found, model=replace(found.model, results=known_figures(results)))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")
