@@ -20,7 +20,7 @@ from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, pr
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
-from jumbot.adaptation._evaluation.decision import Harm
+from jumbot.adaptation._evaluation.decision import Harm, as_diagnosed
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose, less_explained
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import frozen_rows, of_domains, received_by
@@ -34,6 +34,7 @@ from jumbot.adaptation._runs.results_json import (
     DiagnosisFile,
     Results,
     SourceSharesFile,
+    known_figures,
     label_figures,
 )
 from jumbot.adaptation._training.accelerator import give_back_memory
@@ -128,7 +129,7 @@ def finish(run: Ended, show: bool) -> Model:
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
         results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, figures=results))
+        found = replace(found, model=replace(found.model, results=known_figures(results)))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")
@@ -243,7 +244,7 @@ def _results(run: Ended, found: Found, others: _Others) -> Results:
         seconds=round(trained.seconds, 1),
         task=found.model.task.name,
         estimated_accuracy=found.accuracy,
-        decision=run.judged.decision,
+        decision=as_diagnosed(run.judged.decision, found.diagnosis.harm),
         references=others.references,
         diagnosis=DiagnosisFile.of(found.diagnosis, _source_shares(found, domains.source.sources)),
         decisions=tuple(trained.method.decisions()),

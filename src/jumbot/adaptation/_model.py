@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -68,8 +68,8 @@ class Model:
         How raw samples become network input.
     spec, method : dict
         Descriptions of the network and of the method with its options.
-    figures
-        The results at the end of training with their types; `results` has the same as a dict.
+    results : dict
+        The results at the end of training, as in `results.json`.
     run : pathlib.Path or None
         The folder with the records of the run.
     extractor
@@ -92,7 +92,7 @@ class Model:
     input: InputFormat
     spec: Mapping[str, Any]
     method: Mapping[str, Any]
-    figures: Results | None = None
+    results: Mapping[str, Any] = field(default_factory=dict)
     run: Path | None = None
     extractor: Extractor | None = None
     crops: tuple[str, str] = NO_CROPS
@@ -102,27 +102,22 @@ class Model:
     guarantee: Guarantee | None = None
 
     def __repr__(self) -> str:
-        return model_text(str(self.method["name"]), self.task, self.input, self.figures, self.run)
+        return model_text(str(self.method["name"]), self.task, self.input, self._found, self.run)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; empty if numbers are predicted."""
         return self.task.classes
 
-    @cached_property
-    def results(self) -> Mapping[str, Any]:
-        """The results at the end of training, as in `results.json`; empty before."""
-        return {} if self.figures is None else known_figures(self.figures)
-
     @property
     def estimated_accuracy(self) -> EstimatedAccuracy | None:
         """The estimated accuracy on the unlabelled target, with an interval; None if numbers are predicted."""
-        return None if self.figures is None else self.figures.estimated_accuracy
+        return None if self._found is None else self._found.estimated_accuracy
 
     @property
     def decision(self) -> Decision | None:
         """Which of source-only and JUMBOT was returned, and why; a named method is always kept."""
-        return None if self.figures is None else self.figures.decision
+        return None if self._found is None else self._found.decision
 
     @property
     def diagnosis(self) -> Mapping[str, Any]:
@@ -137,6 +132,11 @@ class Model:
             raise ArgumentError("history: this model has no run folder; load it from one, or adapt again.")
         found: pandas.DataFrame = need("pandas", "history", "adapt").json_normalize(read_metrics(self.run))
         return found
+
+    @cached_property
+    def _found(self) -> Results | None:
+        """The results as typed records."""
+        return convert(self.results, Results, "results") if self.results else None
 
     @cached_property
     def _record(self) -> RunRecord:
@@ -564,7 +564,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         file.input,
         spec,
         file.method,
-        file.results,
+        {} if file.results is None else known_figures(file.results),
         folder if (folder / "config.json").exists() else None,
         None if file.extractor is None else Extractor.from_json(to_builtins(file.extractor), backbone),
         file.crops,
