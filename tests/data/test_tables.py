@@ -195,6 +195,8 @@ def test_datasets_that_cannot_be_used() -> None:
         as_domain(TensorDataset(torch.zeros(0, 2)))
 
 
+# one of 2,048 features of these photographs looks as if it had another unit: a false alarm, but one in 2,048
+@pytest.mark.filterwarnings("ignore::jumbot.DataWarning")
 def test_office_caltech_features() -> None:
     path = Path(os.environ.get("JUMBOT_DATA", "")) / "office_caltech10" / "features.npz"
     if not os.environ.get("JUMBOT_DATA") or not path.is_file():
