@@ -52,13 +52,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/paper"))
     args = parser.parse_args()
     file = args.out / "batch_norms.json"
-    rows = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    record: dict[str, Any] = {"runs": []}
+    if file.exists():
+        record = json.loads(file.read_text(encoding="utf-8"))
+    rows = record["runs"]
     for run in args.runs:
         config = json.loads((run / "config.json").read_text(encoding="utf-8"))
         if config["command"] in {row["trained"] for row in rows}:
             continue
-        rows.append(origin("batch_norms", ["RUN"]) | compare(run, config, args.root))
-        write_text(file, json.dumps(rows, indent=1) + "\n")
+        rows.append(compare(run, config, args.root))
+        write_text(file, json.dumps(origin("batch_norms", ["RUN"]) | {"runs": rows}, indent=1) + "\n")
         print(run.name, f"{rows[-1]['running']:.4f} -> {rows[-1]['target']:.4f}", flush=True)
 
 

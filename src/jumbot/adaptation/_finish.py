@@ -20,7 +20,7 @@ from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, pr
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
-from jumbot.adaptation._evaluation.decision import Harm
+from jumbot.adaptation._evaluation.decision import Harm, as_diagnosed
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted, diagnose, less_explained
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import frozen_rows, of_domains, received_by
@@ -244,7 +244,7 @@ def _results(run: Ended, found: Found, others: _Others) -> Results:
         seconds=round(trained.seconds, 1),
         task=found.model.task.name,
         estimated_accuracy=found.accuracy,
-        decision=run.judged.decision,
+        decision=as_diagnosed(run.judged.decision, found.diagnosis.harm),
         references=others.references,
         diagnosis=DiagnosisFile.of(found.diagnosis, _source_shares(found, domains.source.sources)),
         decisions=tuple(trained.method.decisions()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from jumbot.adaptation._evaluation.accuracy import (
     estimate_accuracy,
     target_shares,
 )
-from jumbot.adaptation._evaluation.decision import Harm, decide, kept, weigh_harm
+from jumbot.adaptation._evaluation.decision import Harm, as_diagnosed, decide, kept, weigh_harm
 from jumbot.adaptation._evaluation.modularity import nearest
 from jumbot.adaptation._evaluation.votes import Panel, Witness
 from jumbot.adaptation._training.witnesses import KINDS, folds, neighbourhoods, reference_predictions
@@ -200,6 +201,19 @@ def test_harm_is_a_fall_of_the_votes_and_nothing_else() -> None:
     assert (paired.gain, paired.error) == pytest.approx((0.1, 0.0))  # votes are compared in pairs
     aside = {"mean confidence": 0.1, "held-out accuracy": 0.1}
     assert weigh_harm(agreed | aside, agreed, 0.3).gain == 0  # those are for comparison
+
+
+def test_a_requested_method_has_the_sentence_of_the_diagnosis() -> None:
+    folds = weigh_harm({"COT": 0.6}, {"COT": 0.8}, 0.28)
+    final = replace(folds, changed=0.47)  # of the predictions of the returned model
+    asked = as_diagnosed(kept("jumbot", folds), final)
+    assert asked is not None
+    assert (asked.method, asked.asked, asked.harm) == ("jumbot", True, final)
+    assert "47 %" in asked.why
+    assert "28 %" not in asked.why
+    chosen = decide(folds, "jumbot")
+    for decision, harm in ((chosen, final), (kept("jumbot", folds), None), (None, final)):
+        assert as_diagnosed(decision, harm) is decision
 
 
 def test_even_evidence_is_for_source_only() -> None:

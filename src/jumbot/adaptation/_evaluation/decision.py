@@ -217,3 +217,10 @@ def kept(method: str, harm: Harm | None) -> Decision:
     """The decision for a requested method, with a warning if harm is likely."""
     warned = f"; {harm}" if harm is not None and harm.likely else "."
     return Decision(method, f"{method} was requested and is kept{warned}", asked=True, harm=harm)
+
+
+def as_diagnosed(decision: Decision | None, harm: Harm | None) -> Decision | None:
+    """The decision; for a requested method with the sentence of the diagnosis, which counts the final predictions."""
+    if decision is None or harm is None or not decision.asked:
+        return decision
+    return kept(decision.method, harm)
