@@ -61,7 +61,8 @@ def main() -> None:
         if config["command"] in {row["trained"] for row in rows}:
             continue
         rows.append(compare(run, config, args.root))
-        write_text(file, json.dumps(origin("batch_norms", ["RUN"]) | {"runs": rows}, indent=1) + "\n")
+        about = {"seeds": sorted({row["seed"] for row in rows}), "settings": {"batch_norm": ["running", "target"]}}
+        write_text(file, json.dumps(origin("batch_norms", ["RUN"]) | about | {"runs": rows}, indent=1) + "\n")
         print(run.name, f"{rows[-1]['running']:.4f} -> {rows[-1]['target']:.4f}", flush=True)
 
 

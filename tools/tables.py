@@ -269,6 +269,18 @@ def digits_summary() -> str:
     return markdown(head, rows, words=2)
 
 
+def batch_norms() -> str:
+    """Trained networks with the running statistics of their batch norms, and with those of the target."""
+    record = json.loads((RESULTS / "paper" / "batch_norms.json").read_text(encoding="utf-8"))
+    head = ("task", "method", "seed", "batch", "updates", "running", "of the target")
+    rows = []
+    for row in record["runs"]:
+        accuracies = (f"{100 * row[key]:.1f}" for key in ("running", "target"))
+        run = (row[key] for key in ("task", "method", "seed", "batch_size"))
+        rows.append((*run, f"{row['updates']:,}", *accuracies))
+    return origin([record]) + markdown(head, rows, words=2)
+
+
 def demo() -> str:
     """The table that `jumbot demo` prints."""
     if not (records := read("demo")):
@@ -403,6 +415,7 @@ def draw_class_curves() -> None:
 
 
 TABLES: dict[str, Callable[[], str]] = {
+    "batch-norms": batch_norms,
     "demo": demo,
     "digits": lambda: digits(True),
     "digits-other": lambda: digits(False),
