@@ -246,6 +246,14 @@ def test_problems_with_numbers_far_apart_are_right_or_say_that_they_are_not(seed
     assert found["unknown"] < 20
 
 
+def test_weights_near_the_end_of_float64_warn_of_nothing_but_that() -> None:
+    """NumPy's own warnings are errors here."""
+    given = {"epsilon": 0.0, "tau": (2e172, math.inf), "divergence": "kl", "reference": "ones"}
+    with pytest.warns(jumbot.NotConvergedWarning):
+        solution = jumbot.solve([[-142.6]], [1e254], [7e286], **given)
+    assert not solution.converged
+
+
 def test_the_judge_sees_a_wrong_plan() -> None:
     """A tenth more mass than is best, and a value that is not the plan's."""
     problem = Far([[1.0, 2.0]], [1.0], [0.5, 0.5], 0.1, (1.0, 1.0))

@@ -294,7 +294,8 @@ def interior_point(problem: Unbalanced, f: NDArray, g: NDArray, tol: float, max_
     (n, m), x, y = C.shape, f.copy(), g.copy()
     s, typical = open_slack(C, tau_a, tau_b, x, y)
     relaxed_a, relaxed_b = (np.maximum(w * np.exp(-z / tau), 1e-300) for w, z, tau in ((a, x, tau_a), (b, y, tau_b)))
-    P = first_plan(a, b, tau_a, tau_b, relaxed_a, relaxed_b, s)
+    with np.errstate(over="ignore", invalid="ignore"):  # of weights near the end of float64: no gap is finite then
+        P = first_plan(a, b, tau_a, tau_b, relaxed_a, relaxed_b, s)
     # a gap below this is noise, which matters where the optimal value is 0
     most, prices = float(np.abs(C).max()), sum(tau for tau in (tau_a, tau_b) if tau < math.inf)
     rounding = 1e-16 * max(a.sum(), b.sum()) * (min(tau_a + tau_b, most) if most > 0 else prices)
