@@ -58,8 +58,10 @@ def test_a_run_ends_with_those_of_the_target(options: Any, tmp_path: Path) -> No
     np.testing.assert_allclose(first.running_mean, inputs.mean((0, 2, 3)), rtol=1e-3, atol=1e-4)
     for one, other in zip(running.network.parameters(), settled.network.parameters(), strict=True):
         assert torch.equal(one, other)  # nothing else has changed
-    last = [record for record in read_metrics(tmp_path / "target") if record["event"] == "evaluation"][-1]
+    before, last = [record for record in read_metrics(tmp_path / "target") if record["event"] == "evaluation"][-2:]
+    assert before["step"] == last["step"] == 12
     if not options:
+        assert before["accuracy"] == running.results["accuracy"]
         assert last["accuracy"] == settled.results["accuracy"]
         assert last["accuracy"] > running.results["accuracy"]
 

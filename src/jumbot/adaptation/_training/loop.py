@@ -165,9 +165,11 @@ class Trainer:
         if self.step <= self.source_steps:
             self._keep_start()
         self.planned, self.total = self.total, self.step
-        changed = self._settle_norms()
-        if self.training.evaluate_every != 0 and (changed or self.history[-1]["event"] != "evaluation"):
-            self._look(self.before + time.monotonic() - start)
+        seconds = self.before + time.monotonic() - start
+        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+            self._look(seconds)
+        if self._settle_norms() and self.training.evaluate_every != 0:
+            self._look(seconds)
 
     def _keep_start(self) -> None:
         """Adaptation begins: keep the network, to compare it with that at the end."""
@@ -238,21 +240,30 @@ class Trainer:
         return found
 
     def _after(self, start: float, bar: Callable[[Record], None]) -> None:
-        """Evaluate and save a checkpoint when due; `step` steps are done."""
+        """Evaluate and save a checkpoint when due; `step` steps are done.
+
+        After the last step there are two evaluations if batch norms are estimated on the target: before and after that.
+        """
         every = self.training.evaluate_every
         every = max(self.epoch, 10) if every is None else every
-        done, ends = self.step, self.step in (self.source_steps, self.total)
-        if done == self.total:
-            self._settle_norms()
-        if every and (done % every == 0 or ends):
-            if self.accelerator.is_main_process:
-                bar(self._look(self.before + time.monotonic() - start))
-                if self.training.select != "last" and self._best() == done:
-                    self.checkpoints.keep_best(done)
+        done = self.step
+        due = bool(every) and (done % every == 0 or done in (self.source_steps, self.total))
+        if due:
+            self._show_look(start, bar)
+        if done == self.total and self._settle_norms() and due:
+            self._show_look(start, bar)
+        if due:
+            if self.accelerator.is_main_process and self.training.select != "last" and self._best() == done:
+                self.checkpoints.keep_best(done)
             self.accelerator.wait_for_everyone()
-        due = self.training.checkpoint_every
-        if done < self.total and (done % due == 0 if due else time.monotonic() - self.saved > 60):
+        often = self.training.checkpoint_every
+        if done < self.total and (done % often == 0 if often else time.monotonic() - self.saved > 60):
             self._save()
+
+    def _show_look(self, start: float, bar: Callable[[Record], None]) -> None:
+        """Evaluate in the main process, and show the result."""
+        if self.accelerator.is_main_process:
+            bar(self._look(self.before + time.monotonic() - start))
 
     def _look(self, seconds: float) -> Record:
         """Evaluate, and record the result."""
