@@ -44,7 +44,8 @@ def test_a_record_says_where_it_comes_from(file: Path) -> None:
 def test_the_summary_of_digits_has_the_longest_runs_at_the_papers_settings() -> None:
     def row(method: str, words: str, updates: list[int]) -> dict[str, Any]:
         variant = {"task": "U-M", "method": method, "variant": f"{method}-{words}", "updates": updates}
-        return variant | {"training": {"batch_size": 100 if "batch_size100" in words else 500}}
+        norms = {"running": 0.9, "target": 0.9 if "batch_normtarget" in words else None}
+        return variant | {"training": {"batch_size": 100 if "batch_size100" in words else 500}, "by_norms": norms}
 
     rows = [
         row("jumbot", "ones-epochs20", [140, 280]),
@@ -55,8 +56,11 @@ def test_the_summary_of_digits_has_the_longest_runs_at_the_papers_settings() -> 
         row("deepjdot", "batch_size100-source_epochs1-epochs20", [72, 1440]),
         row("deepjdot", "eta10.1-eta20.1-epochs200", [140, 2800]),
         row("dann", "reversal_steps10000", [140, 1400]),
+        row("alda", "mixed_precisionbf16", [140, 1400]),
+        row("alda", "batch_size100-steps1400-batch_normtarget", [140, 1400]),
+        row("alda", "batch_size100-source_steps1400-steps700-batch_normtarget", [1400, 700]),
     ]
-    assert TABLES["longest"](rows) == [rows[1], rows[2], rows[5]]
+    assert TABLES["longest"](rows) == [rows[1], rows[2], rows[5], rows[9]]
 
 
 def test_figure_6_is_of_the_papers_weights_and_no_point_is_lost() -> None:
