@@ -94,6 +94,8 @@ def encode_values(values: Any, name: str = "labels") -> np.ndarray:
         array = array[:, None]
     if array.ndim != 2 or not array.shape[1]:
         raise ArgumentError(f"{name}: labels of shape {array.shape}; pass one number per sample, or a row of numbers.")
+    if array.dtype.kind in "mM":  # whose numbers depend on the unit
+        raise ArgumentError(f"{name}: labels of {array.dtype}; task='regression' predicts numbers.")
     if array.dtype.kind not in "fiub":
         array = np.array([[_number(value, name) for value in row] for row in array.tolist()])
     found = array.astype(np.float64)
