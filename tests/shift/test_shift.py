@@ -46,6 +46,14 @@ def test_a_moved_column_is_found(moved) -> None:
     assert moved.next.startswith("Adapt")
 
 
+def test_numbers_keep_all_their_digits() -> None:
+    """Of seconds since 1970 float32 has only each 128th."""
+    x, y = cloud(100, 0), cloud(100, 1) + np.array([0, 0, 2, 0])
+    plain, far = jumbot.shift(x, y), jumbot.shift(x + 1.7e9, y + 1.7e9)
+    assert far.shifted
+    assert (far.p_value, far.columns[0].name) == (plain.p_value, plain.columns[0].name)
+
+
 def test_nothing_to_do_where_nothing_has_shifted() -> None:
     same = jumbot.shift(cloud(200, 4), cloud(150, 5))
     assert same.p_value > 0.05

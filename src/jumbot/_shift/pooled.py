@@ -15,7 +15,7 @@ import numpy as np
 
 from jumbot.data._column_kinds import kind_of_column, number_in, numbers_of
 from jumbot.data._columns import Column
-from jumbot.data._domain import Domain
+from jumbot.data._domain import ArraySamples, Domain, SubsetSamples
 from jumbot.data._fitting import find_columns
 from jumbot.data._inputs import PLURAL, SMALL, kind_of, largest_side
 from jumbot.data._labels import match_classes, plain_text
@@ -203,7 +203,12 @@ def _numbers(domain: Domain) -> Array:
     if isinstance(samples, TableSamples):
         frame = samples.table.frame
         return np.stack([numbers_of(frame[column]) for column in frame], axis=1)
-    found: Array = samples.batch(np.arange(len(domain))).double().numpy()
+    rows = np.arange(len(domain))
+    while isinstance(samples, SubsetSamples):
+        rows, samples = samples.indices[rows], samples.samples
+    if isinstance(samples, ArraySamples):  # with all digits, of which a batch keeps seven
+        return np.asarray(samples.array[rows], np.float64)
+    found: Array = samples.batch(rows).double().numpy()
     return found
 
 
