@@ -179,3 +179,22 @@ def test_set_output_gives_frames_of_embeddings(estimator: Any, kind: str) -> Non
         assert list(found.columns) == names
         plain = fitted.set_output(transform="default").transform(X[:7])
         np.testing.assert_array_equal(np.asarray(found), plain)
+
+
+@pytest.mark.parametrize("make", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_numbers_far_from_zero_are_no_constants(make: Any) -> None:
+    """Seconds since 1970 vary by little of their size."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 3)) + 6 * y[:, None]
+    plain, far = (make("source-only", steps=30, random_state=0).fit(X + o, y, X_target=X + o) for o in (0, 1.7e9))
+    assert far.score(X + 1.7e9, y) > 0.8
+    np.testing.assert_allclose(far.predict(X + 1.7e9), plain.predict(X), atol=1e-3)
+
+
+def test_digits_that_are_lost_are_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal((0, 1.7e9, 0), size=(40, 3))
+    fitted = jumbot.DomainAdaptationClassifier("source-only", steps=2, standardise="none", baseline=False)
+    with pytest.warns(jumbot.DataWarning, match=r"X: column 2 .*float32"):
+        fitted.fit(X, np.arange(40) % 2, X_target=X)

@@ -26,7 +26,10 @@ from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, nam
 from jumbot.adaptation._networks.stems import rows_as_trained_on
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import TrainingData, make_parts
+from jumbot.data._column_kinds import too_fine
 from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._fitting import warn_of_digits
+from jumbot.data._remarks import few_of_each
 from jumbot.data._scaling import learn_scaling
 from jumbot.data._screening import screen
 from jumbot.errors import ArgumentError, NoTargetWarning
@@ -130,6 +133,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         given = source if raw is None else source.with_samples(raw[0].samples)  # determines the recipe
         config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
         self.mean_, self.scale_ = _scaling(_array(source), config.inputs.standardise)
+        _warn_of_digits(_array(source), self.mean_)
         if target is not None:
             there = None if raw is None else raw[1]
             names = getattr(self, "feature_names_in_", None) if raw is None else None
@@ -294,6 +298,13 @@ def warn_of_no_target(otherwise: str = "") -> None:
 def _shares(method: Any, source: Domain) -> dict[str, float] | None:
     weights = getattr(method, "sources", None)
     return None if weights is None else dict(zip(source.sources, weights.shares.tolist(), strict=True))
+
+
+def _warn_of_digits(X: np.ndarray, mean: np.ndarray) -> None:
+    """Warn of columns that lose their differences in the float32 of networks, as they do unless centred."""
+    with few_of_each("X"):
+        for column in np.flatnonzero(too_fine(X - mean)):
+            warn_of_digits("X", str(column + 1), X[:, column])
 
 
 def _array(domain: Domain) -> np.ndarray:
