@@ -116,7 +116,13 @@ def check_dense(x: Any, name: str) -> None:
             )
     elif hasattr(x, "toarray"):
         raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
-    elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+    else:
+        check_unmasked(x, name)
+
+
+def check_unmasked(x: Any, name: str) -> None:
+    """Raise an error if entries of `x` are masked, which NumPy's conversions ignore."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
 
 
