@@ -32,9 +32,11 @@ from jumbot.data._fitting import warn_of_digits
 from jumbot.data._remarks import few_of_each
 from jumbot.data._scaling import learn_scaling
 from jumbot.data._screening import screen
+from jumbot.data._tables import check_same_rows
 from jumbot.errors import ArgumentError, NoTargetWarning
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
+from jumbot.transport._checks import check_unmasked
 
 PARAMETERS = {
     "steps": "steps",
@@ -225,6 +227,8 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "their labels."
             )
         rows, labels = labelled_target
+        check_unmasked(labels, "labelled_target")
+        check_same_rows(labels, rows, "labelled_target")
         rows, labels = self._target(rows), np.asarray(labels)
         if labels.ndim == 0 or len(labels) != len(rows):
             raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; pass one each.")

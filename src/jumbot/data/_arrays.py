@@ -17,7 +17,7 @@ from jumbot.data._domain import ArraySamples, Domain, Samples
 from jumbot.data._labels import as_given, encode_labels
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import check_dense
+from jumbot.transport._checks import check_dense, check_unmasked
 
 KINDS = ("signal", "raw")
 
@@ -227,6 +227,7 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
     if labels is None:
         return domain
     given = array_of(labels) if isinstance(labels, Tensor) else labels
+    check_unmasked(given, domain.name)
     task = task or guess_task(given, domain.name)
     if task == "regression":
         values = encode_values(given, domain.name)
