@@ -46,6 +46,14 @@ def test_a_moved_column_is_found(moved) -> None:
     assert moved.next.startswith("Adapt")
 
 
+def test_numbers_keep_all_their_digits() -> None:
+    """Of seconds since 1970 float32 has only each 128th."""
+    x, y = cloud(100, 0), cloud(100, 1) + np.array([0, 0, 2, 0])
+    plain, far = jumbot.shift(x, y), jumbot.shift(x + 1.7e9, y + 1.7e9)
+    assert far.shifted
+    assert (far.p_value, far.columns[0].name) == (plain.p_value, plain.columns[0].name)
+
+
 def test_nothing_to_do_where_nothing_has_shifted() -> None:
     same = jumbot.shift(cloud(200, 4), cloud(150, 5))
     assert same.p_value > 0.05
@@ -227,6 +235,9 @@ def test_signals_and_small_pictures() -> None:
         ({"groups": "patient"}, "groups", "source"),
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
+        ({"groups": (np.where(np.arange(60) == 7, np.nan, 1), np.zeros(60))}, "groups", "row 7"),
+        ({"groups": (np.array([None, *"ab" * 29, "c"], object), np.zeros(60))}, "groups", "row 0"),
+        ({"groups": (np.ma.masked_array(np.arange(60), np.arange(60) < 3), np.zeros(60))}, "groups", "masked"),
         ({"columns": "shard"}, "columns", "shared"),
         ({"colour": 1}, "colour", "Known"),
         ({"kind": "raw"}, "kind", "raw"),

@@ -64,6 +64,8 @@ INVALID = [
     wrong("epsilon", "NaN", epsilon=math.nan),
     wrong("epsilon", "infinite", epsilon=math.inf),
     wrong("epsilon", "text", epsilon="small"),
+    wrong("epsilon", "to be differentiated", epsilon=torch.tensor(0.1, requires_grad=True)),
+    wrong("tau", "to be differentiated", tau=(1.0, torch.tensor(1.0, requires_grad=True))),
     wrong("tau", "zero", tau=0.0),
     wrong("tau", "negative", tau=-1.0),
     wrong("tau", "NaN", tau=math.nan),

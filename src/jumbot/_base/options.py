@@ -160,6 +160,8 @@ def check_flag(name: str, value: Any) -> bool:
 
 def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
     """A number of any type, also an array without axes; strings and booleans are not numbers."""
+    if getattr(value, "requires_grad", False) is True:
+        raise ArgumentError(f"{name}: a tensor that requires a gradient, which it would not get; pass {name}.item().")
     try:
         if _is_flag(value) or isinstance(value, str | bytes):
             raise TypeError

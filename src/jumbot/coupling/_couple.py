@@ -13,7 +13,7 @@ from torch import Tensor
 from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport._checks import Array, called, check_dense, from_numpy
+from jumbot.transport._checks import Array, called, check_dense, check_unmasked, from_numpy
 from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve
@@ -30,6 +30,9 @@ def condition_cost(conditions: Any, sizes: tuple[int, int], like: Tensor) -> Ten
     if numbers[0] != numbers[1]:
         raise ArgumentError("conditions must both be labels or both be numbers, got one of each.")
     if not numbers[0]:
+        kinds = [c.dtype.kind in "US" for c in arrays]
+        if kinds[0] != kinds[1]:
+            raise ArgumentError("conditions must both be texts or both be whole numbers, got one of each.")
         codes = np.unique(np.concatenate(arrays), axis=0, return_inverse=True)[1].reshape(-1)
         left, right = (torch.from_numpy(part).to(like.device) for part in np.split(codes, [sizes[0]]))
         return weight * (left[:, None] != right).to(like.dtype)
@@ -41,6 +44,7 @@ def condition_cost(conditions: Any, sizes: tuple[int, int], like: Tensor) -> Ten
 
 def _array(condition: Any, size: int, name: str) -> Any:
     """Numbers as a tensor `(size, k)`, labels as an array `(size, k)`."""
+    check_unmasked(condition, "conditions")
     if isinstance(condition, Tensor):
         condition = condition.detach()
         array: Any = condition if condition.is_floating_point() else condition.cpu().numpy()

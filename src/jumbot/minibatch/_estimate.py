@@ -160,7 +160,7 @@ def estimate(
         cost_bound=cost_bound,
         budget=budget,
     )
-    if not isinstance(m, Sequence | np.ndarray) or isinstance(m, str):
+    if not isinstance(m, Sequence | np.ndarray) or isinstance(m, str) or np.ndim(m) == 0:
         return _estimate(x, y, a, b, m, settings)
     if not list(m):
         raise ArgumentError("m must have at least one minibatch size, got an empty list.")

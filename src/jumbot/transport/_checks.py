@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from jumbot._base.options import check_number
 from jumbot.errors import ArgumentError
@@ -30,6 +31,11 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if isinstance(x, Tensor):
         if numpy:
             raise ArgumentError(f"{name}: a torch tensor with a numpy cost; pass all as torch or all as numpy.")
+        if _has_tangent(x):
+            raise ArgumentError(
+                f"{name}: a dual tensor of torch.autograd.forward_ad, whose tangent would be lost; take gradients by "
+                "backward() or torch.autograd.grad."
+            )
         tensor = x.resolve_neg()  # NumPy cannot read a negated view
         if tensor.dtype not in (torch.float32, torch.float64):
             tensor = _widened(tensor, name, like)
@@ -53,6 +59,11 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if like is not None and tensor.device != like.device:
         raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
     return tensor
+
+
+def _has_tangent(x: Tensor) -> bool:
+    """Whether a derivative is to be carried forward with `x`."""
+    return getattr(forward_ad, "_current_level", 0) >= 0 and forward_ad.unpack_dual(x).tangent is not None
 
 
 def _widened(tensor: Tensor, name: str, like: Tensor | None) -> Tensor:
@@ -116,7 +127,13 @@ def check_dense(x: Any, name: str) -> None:
             )
     elif hasattr(x, "toarray"):
         raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
-    elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+    else:
+        check_unmasked(x, name)
+
+
+def check_unmasked(x: Any, name: str) -> None:
+    """Raise an error if entries of `x` are masked, which NumPy's conversions ignore."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
 
 

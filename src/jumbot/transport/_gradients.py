@@ -175,7 +175,7 @@ class _Slopes(torch.autograd.Function):
 _THIRD = "third derivatives of a transport value are not supported; detach its second derivatives first."
 
 
-class _Barred(torch.autograd.Function):
+class Barred(torch.autograd.Function):
     """An unchanged edge that raises an error only if its gradient is requested."""
 
     @staticmethod
@@ -214,13 +214,13 @@ def graphed(
     open_edges = []
     for k, x in enumerate(edges):
         why = None if x is None else curvature.refusal(k)
-        open_edges.append(x if why is None else _Barred.apply(why, x))
+        open_edges.append(x if why is None else Barred.apply(why, x))
     found: Sequence[Tensor | None] = _Slopes.apply(curvature, slopes, *open_edges)
     return found
 
 
 @dataclass(frozen=True)
-class _Held:
+class Held:
     """The Hessian of <C, P>, whose gradient in the cost is the plan itself."""
 
     def refusal(self, k: int) -> str:
@@ -288,10 +288,10 @@ def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inp
     if problem.epsilon == 0 and problem.source.hard and problem.target.hard:  # there it is the value
         slope = partial(weight_gradient, problem, outcome)
     elif (why := _unoffered(problem)) is not None:
-        a, b = (None if w is None else _Barred.apply(why, w) for w in inputs[1:])
+        a, b = (None if w is None else Barred.apply(why, w) for w in inputs[1:])
         inputs = (inputs[0], a, b)
         slope = partial(_none, problem)
-    return _Total.apply(linear, slope, outcome.plan, edges, _Held(), *inputs)
+    return _Total.apply(linear, slope, outcome.plan, edges, Held(), *inputs)
 
 
 def _unoffered(problem: Problem) -> str | None:
@@ -308,7 +308,7 @@ def _unoffered(problem: Problem) -> str | None:
 
 
 def _none(problem: Problem, k: int) -> Tensor:
-    """What `_Barred` gets, which is computed for the cost's sake where weights have gradients of their own."""
+    """What `Barred` gets, which is computed for the cost's sake where weights have gradients of their own."""
     return torch.zeros_like(problem.given[k])
 
 

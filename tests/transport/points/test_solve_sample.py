@@ -48,7 +48,7 @@ def test_it_agrees_with_solve(cost: Any, tau: Any, dtype: torch.dtype) -> None:
     assert found.converged
     assert float(found.value.detach()) == pytest.approx(float(truth.value.detach()), rel=loose)
     assert float(found.dual) <= float(truth.value.detach()) * (1 + loose)
-    assert float(found.linear) == pytest.approx(float(truth.linear.detach()), rel=1e-4)
+    assert float(found.linear.detach()) == pytest.approx(float(truth.linear.detach()), rel=1e-4)
     assert float(found.mass) == pytest.approx(float(truth.mass), rel=1e-4)
     for own, other in zip(found.marginals, truth.marginals, strict=True):
         torch.testing.assert_close(own, other, rtol=1e-3, atol=1e-6)
@@ -133,6 +133,32 @@ def test_batches_and_numpy() -> None:
     value = jumbot.solve_sample(points, torch.tensor(y), epsilon=0.05, tau=0.5, tol=1e-8).value
     (slope,) = torch.autograd.grad(value.sum(), points)
     assert slope.shape == points.shape
+
+
+@pytest.mark.parametrize("cost", COST_NAMES)
+@pytest.mark.parametrize("batch", [False, True])
+def test_the_linear_cost_has_the_gradient_of_the_plan_held_fixed(cost: Any, batch: bool) -> None:
+    x, y, a, b = (torch.tensor(z) for z in clouds(40, 30))
+    if batch and not callable(cost):
+        x, y = torch.stack([x, 1.5 * x]), torch.stack([y, y])
+    x, y = x.requires_grad_(), y.requires_grad_()
+    found = jumbot.solve_sample(x, y, a, b, cost=cost, epsilon=0.05, tau=0.5, tol=1e-9)
+    plan = torch.stack([found.row(i) for i in range(40)], dim=-2)
+    truth = (plan * (matrix(cost, x, y) if not callable(cost) else manhattan(x, y))).sum()
+    for own, other in zip(
+        torch.autograd.grad(found.linear.sum(), (x, y)), torch.autograd.grad(truth, (x, y)), strict=True
+    ):
+        torch.testing.assert_close(own, other, rtol=1e-6, atol=1e-9)
+
+
+def test_what_the_gradient_of_the_linear_cost_does_not_know_is_refused() -> None:
+    x, y, a, b = (torch.tensor(z, requires_grad=True) for z in clouds(20, 20))
+    linear = jumbot.solve_sample(x, y, a, b, epsilon=0.05, tau=0.5).linear
+    (slope,) = torch.autograd.grad(linear, x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="linear"):
+        slope.sum().backward(retain_graph=True)
+    with pytest.raises(UnsupportedError, match=r"linear.*weights"):
+        linear.backward()
 
 
 def test_gradients_are_finite_differences() -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from jumbot.transport._curvature import System, refusal
 from jumbot.transport._entropic.translation import centre
-from jumbot.transport._gradients import edge, graphed, with_closed_points
+from jumbot.transport._gradients import Barred, Held, edge, graphed, with_closed_points
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.passes import entries, over_blocks, visiting
@@ -99,6 +99,41 @@ class SampleValue(torch.autograd.Function):
             for slope, x in zip(slopes, inputs, strict=True)
         ]
         return None, None, *grads
+
+
+_UNMOVED = "the gradient of linear in the weights is not supported from points; use value, or jumbot.solve."
+
+
+class SampleLinear(torch.autograd.Function):
+    """<C, P> of each problem of a batch, the plan held fixed: in the points its slopes are those of the value."""
+
+    @staticmethod
+    def forward(ctx: Any, linear: Tensor, solved: list[Solved], x: Tensor, y: Tensor) -> Tensor:
+        ctx.solved = solved
+        ctx.save_for_backward(x, y)
+        return linear.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.no_grad():
+            slopes = _slopes(ctx.solved, (*ctx.needs_input_grad[2:], False, False))[:2]
+        if torch.is_grad_enabled():
+            slopes = list(graphed(slopes, [edge(x) for x in ctx.saved_tensors], Held()))
+        grads = [
+            None if slope is None else (grad.reshape(-1, 1, 1) * slope).to(x)
+            for slope, x in zip(slopes, ctx.saved_tensors, strict=True)
+        ]
+        return None, None, *grads
+
+
+def linear_of(values: Tensor, solved: list[Solved], inputs: Sequence[Tensor | None]) -> Tensor:
+    """`values`, the linear costs `(B,)`, with their gradient in the points; one in the weights raises an error."""
+    x, y, *weights = inputs
+    found: Tensor = SampleLinear.apply(values, solved, x, y)
+    for w in weights:
+        if w is not None and w.requires_grad:
+            found = found + Barred.apply(_UNMOVED, w).flatten(1).sum(1) * 0
+    return found
 
 
 def _slopes(solved: list[Solved], needed: Sequence[bool]) -> list[Tensor | None]:

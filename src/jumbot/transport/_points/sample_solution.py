@@ -15,7 +15,7 @@ from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import reachable
 from jumbot.transport._points import entries
 from jumbot.transport._points.rounding import Solved
-from jumbot.transport._points.sample_gradients import SampleValue
+from jumbot.transport._points.sample_gradients import SampleValue, linear_of
 from jumbot.transport._solution import ArrayT, Generator, Status, check_generator
 
 
@@ -67,13 +67,16 @@ class SampleSolution(Generic[ArrayT]):
         if not self._graph:
             return values
         with torch.inference_mode(False), torch.enable_grad():
-            x, y, a, b = self._inputs
-            if self._solved[0].directions:
-                x, y = (z / torch.linalg.vector_norm(z, dim=-1, keepdim=True) for z in (x, y))
-            n, m = x.shape[-2], y.shape[-2]
-            flat: list[Any] = [z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
-            flat += [w if w is None else w.expand(*self._batch, k).reshape(-1, k) for w, k in ((a, n), (b, m))]
-            return SampleValue.apply(values, self._solved, *flat)
+            return SampleValue.apply(values, self._solved, *self._flat_inputs())
+
+    def _flat_inputs(self) -> list[Any]:
+        """What gradients are taken in, `(B, ...)`."""
+        x, y, a, b = self._inputs
+        if self._solved[0].directions:
+            x, y = (z / torch.linalg.vector_norm(z, dim=-1, keepdim=True) for z in (x, y))
+        n, m = x.shape[-2], y.shape[-2]
+        flat: list[Any] = [z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
+        return flat + [w if w is None else w.expand(*self._batch, k).reshape(-1, k) for w, k in ((a, n), (b, m))]
 
     @cached_property
     def dual(self) -> ArrayT:
@@ -92,8 +95,14 @@ class SampleSolution(Generic[ArrayT]):
 
     @cached_property
     def linear(self) -> ArrayT:
-        """<C, P>."""
-        return self._out([s.proof.linear for s in self._solved])
+        """<C, P>, differentiable in x and y with the plan held fixed; a backward pass to the weights raises."""
+        linear = [s.proof.linear for s in self._solved]
+        if not self._graph:
+            return self._out(linear)
+        with torch.inference_mode(False), torch.enable_grad():
+            values = torch.tensor([float(part) for part in linear], dtype=torch.float64)
+            found: Any = linear_of(values, self._solved, self._flat_inputs())
+            return found.reshape(self._batch).to(self._inputs[0])
 
     @cached_property
     def mass(self) -> ArrayT:
