@@ -59,8 +59,6 @@ class LiftedPlan:
         """
         y = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y, dtype=np.float64)
         if y.shape[0] != self.shape[1]:
-            from jumbot.errors import ArgumentError
-
             raise ArgumentError(f"y: {y.shape[0]} points, but the plan has {self.shape[1]} columns.")
         rows = self.marginals[0]
         out = np.full((self.shape[0], *y.shape[1:]), np.nan)
