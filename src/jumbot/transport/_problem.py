@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -128,6 +128,7 @@ class Problem:
     closed: Closed | None = None
     tilt: Tensor | None = None  # epsilon log R of a reference matrix, taken from the cost (`_restated.py`)
     reference_mass: Tensor | None = None
+    counted: tuple[Tensor, Tensor] | None = None  # r_a and r_b where points represent several (`engine_choice.py`)
     well_scaled: bool = True  # whether no number is so large or small that another unit may be needed (`_restated.py`)
 
     @property
@@ -142,6 +143,8 @@ class Problem:
     @cached_property
     def reference_weights(self) -> tuple[Tensor, Tensor]:
         """R = r_a r_b', zero on closed rows and columns."""
+        if self.counted is not None:
+            return self.counted
         if self.reference == "product":
             return self.a, self.b
         if self.closed is None:
@@ -205,21 +208,16 @@ class Problem:
         def rows(x: Tensor) -> Tensor:
             return x if x.shape[0] == 1 else x[index]
 
-        blocked = None if self.blocked is None else self.blocked[index]
-        closed = self.closed and Closed(*(x[index] for x in vars(self.closed).values()))
-        return Problem(
-            self.cost[index],
-            rows(self.a),
-            rows(self.b),
-            self.epsilon,
-            self.source,
-            self.target,
-            self.reference,
-            blocked,
-            closed,
-            None if self.tilt is None else self.tilt[index],
-            None if self.reference_mass is None else self.reference_mass[index],
-            self.well_scaled,
+        return replace(
+            self,
+            cost=self.cost[index],
+            a=rows(self.a),
+            b=rows(self.b),
+            blocked=None if self.blocked is None else self.blocked[index],
+            closed=self.closed and Closed(*(x[index] for x in vars(self.closed).values())),
+            tilt=None if self.tilt is None else self.tilt[index],
+            reference_mass=None if self.reference_mass is None else self.reference_mass[index],
+            counted=self.counted and (rows(self.counted[0]), rows(self.counted[1])),
         )
 
 

@@ -129,7 +129,7 @@ def test_the_bound_on_left_out_blocks_is_one(seed: int) -> None:
     ground = ground_of("sqeuclidean", 1e-3, 2)
     f, g = (torch.from_numpy(draw.normal(size=(1, k)) * 2e-3) for k in (500, 400))
     tiles = Tiles(*scaled(ground, x, y), ground, 32)
-    F, G = exponents(problem, tiles, f, g)
+    F, G = exponents(problem, tiles.closed, f, g)
     plan = np.exp(F[:, None] + G - problem.cost[0].numpy() / 1e-3)
     for budget in (1e-12, 1e-6, 1e-3, 0.1):
         tiles.choose(F, G, budget * plan.sum())
@@ -161,7 +161,7 @@ def test_a_wrong_bound_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, ground = problem_of(x, y, 1e-3, 1e-2), ground_of("sqeuclidean", 1e-3, 2)
     zero = torch.zeros(1, 500, dtype=torch.float64), torch.zeros(1, 400, dtype=torch.float64)
     tiles = Tiles(*scaled(ground, x, y), ground, 32)
-    tiles.choose(*exponents(problem, tiles, *zero), 1e-4)
+    tiles.choose(*exponents(problem, tiles.closed, *zero), 1e-4)
     tiles.left_out = 0.0
     proof, whole = prove(problem, tiles, *zero), certify(problem, *zero)
     assert proof.objective - proof.gap > float(whole.objective - whole.gap)

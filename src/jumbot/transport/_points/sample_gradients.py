@@ -66,7 +66,7 @@ def weight_gradient(solved: Solved, k: int) -> Tensor:
         ratio = rows / torch.where(weights > _TRACE, weights, 1.0)
         if not bool((weights > _TRACE).all()) or side.hard:
             # a point without weight leaves no trace in the gap, so its potential is set here to the best one
-            other = exponents(problem, solved.stream, f, g)[1 - k]
+            other = exponents(problem, solved.stream.closed, f, g)[1 - k]
             soft = -epsilon * torch.from_numpy(solved.stream.log_sums(k, other, None, np.float64))[None]
             potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
             ratio = torch.exp((potential - soft) / epsilon)
