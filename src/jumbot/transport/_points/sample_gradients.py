@@ -27,11 +27,12 @@ from jumbot.transport._curvature import System, refusal
 from jumbot.transport._entropic.translation import centre
 from jumbot.transport._gradients import edge, graphed, with_closed_points
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.gibbs import inner
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.passes import entries, over_blocks, visiting
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import Solved, exponents
-from jumbot.transport._points.tile_math import ROOT, WFR, add_up, dot
+from jumbot.transport._points.tile_math import ROOT, WFR, add_up
 
 _TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 
@@ -158,7 +159,7 @@ def _push(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> 
     _along(tiles[0][a], u[a], i, tiles[3][b], w[b], t)
     for j in range(p.shape[0]):
         h[j] *= 2.0 * t[j]
-    out[a, i] += dot(p, h)
+    out[a, i] += inner(p, h)
 
 
 @compiled()
@@ -182,8 +183,8 @@ def _turn(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> 
     sums[0] += add_up(bend)
     sums[1] += add_up(h)
     for e in range(d):
-        sums[2 + e] += dot(bend, y[e])
-        sums[2 + d + e] += dot(h, w[b, e])
+        sums[2 + e] += inner(bend, y[e])
+        sums[2 + d + e] += inner(h, w[b, e])
 
 
 #: state (u, w, out): out_i += sum_j P W, with the moves u `(A, d, W)` and w `(B, d, V)`.
