@@ -14,6 +14,7 @@ from jumbot._base.options import Seed, check, check_flag, check_number, check_wh
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array, called, check_dense, from_numpy
+from jumbot.transport._exact.assignment import permutation
 from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve
@@ -82,8 +83,6 @@ def find_pairs(
     problem = make_problem(cost, None, None, terms)
     balanced = problem.source.exact and problem.target.exact
     if n == m and problem.epsilon == 0 and balanced and replace is not True and (replace is False or count == n):
-        from jumbot.transport._exact.assignment import permutation  # numba takes a moment to load
-
         j = torch.from_numpy(permutation(cost.cpu().numpy())).to(cost.device)
         i = torch.arange(n, device=cost.device)
         if count < n:

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from jumbot.transport import divergences
 from jumbot.transport._certificate import Certificate, round_to_marginals
-from jumbot.transport._exact import balanced, kl, partial, total_variation
+from jumbot.transport._exact.balanced import balanced, partial, total_variation
+from jumbot.transport._exact.kl import kl
 from jumbot.transport._exact.potentials import Unbalanced
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.sides import total
+from jumbot.transport._kernels.gibbs import set_all, total
 from jumbot.transport._kernels.threads import run
 from jumbot.transport._kernels.vectormath import NEAR, greater, near_by_log
 from jumbot.transport._marginal import Marginal, PartialMarginal
