@@ -83,12 +83,7 @@ def certify(problem: Problem, f: Tensor, g: Tensor, near: Tensor | None = None) 
     gap = torch.zeros_like(plan[:, 0, 0])
     if problem.source.hard or problem.target.hard:
         rounded = round_to_marginals(problem, plan if near is None else near)
-        # Q log(Q/P) - Q + P with log P exact where P underflows
-        log_ratio = torch.where(rounded > 0, torch.log(rounded) - log_plan, 0.0)
-        terms = torch.where(rounded > 0, rounded * log_ratio - rounded, 0.0) + plan
-        small = log_ratio.abs() < 1e-4
-        terms = torch.where(small & (rounded > 0), plan * log_ratio**2 * (0.5 + log_ratio / 3), terms)
-        gap = epsilon * terms.clamp_min(0).sum((-2, -1))
+        gap = epsilon * kl_terms(rounded, plan, log_plan).sum((-2, -1))
         log_plan = torch.where(rounded > 0, torch.log(rounded), log_plan)
         plan = rounded
     rows, columns = plan.sum(-1), plan.sum(-2)
@@ -103,6 +98,14 @@ def certify(problem: Problem, f: Tensor, g: Tensor, near: Tensor | None = None) 
     objective = linear + epsilon * entropy + penalty
     gap = torch.where(torch.isfinite(objective) & ~gap.isnan(), gap, torch.inf)
     return Certificate(plan, rows, columns, linear, objective, gap, size + penalty + epsilon * mass)
+
+
+def kl_terms(Q: Tensor, P: Tensor, log_P: Tensor) -> Tensor:
+    """Q log(Q/P) - Q + P, with log P exact where P underflows."""
+    ratio = torch.where(Q > 0, torch.log(Q) - log_P, 0.0)
+    terms = torch.where(Q > 0, Q * ratio - Q, 0.0) + P
+    near = (ratio.abs() < 1e-4) & (Q > 0)
+    return torch.where(near, P * ratio**2 * (0.5 + ratio / 3), terms).clamp_min(0)
 
 
 def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:

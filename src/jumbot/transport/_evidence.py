@@ -24,7 +24,7 @@ from torch import Tensor
 from jumbot._base.options import check_number, check_word
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._certificate import Certificate, Rounding, rounding
+from jumbot.transport._certificate import Certificate, Rounding, kl_terms, rounding
 from jumbot.transport._checks import Array, as_tensor, called, read_clouds
 from jumbot.transport._marginal import Marginal, marginals
 from jumbot.transport._problem import REFERENCES, Terms, check_weights, with_fitting_mass
@@ -163,7 +163,8 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
         log_ratio = torch.where(Q > 0, Q.log() - r_a[:, rows, None] - r_b[:, None, :], 0.0)
         entropy = entropy + (torch.where(Q > 0, Q * log_ratio, 0.0) - Q).sum((-2, -1))
         log_P = plan.log_gibbs(cost, rows)
-        gap, gibbs = gap + epsilon * _divergence(Q, log_P).sum((-2, -1)), gibbs + log_P.exp().sum((-2, -1))
+        P = log_P.exp()
+        gap, gibbs = gap + epsilon * kl_terms(Q, P, log_P).sum((-2, -1)), gibbs + P.sum((-2, -1))
     penalty, dual = torch.zeros_like(linear), -epsilon * gibbs
     marginals = (of_rows, plan.f, open_rows), (of_columns, plan.g, open_columns)
     for (side, weights), (sums, potential, is_open) in zip(given.sides, marginals, strict=True):
@@ -183,15 +184,6 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
     proof = Certificate(of_rows, of_rows, of_columns, linear, objective, gap, scale)
     # by the identity, which does not cancel, unless the plan is one that no number can be put on
     return proof, torch.where(gap.isfinite(), objective - gap, dual)
-
-
-def _divergence(Q: Tensor, log_P: Tensor) -> Tensor:
-    """Q log(Q/P) - Q + P, with log P exact where P underflows."""
-    P = log_P.exp()
-    ratio = torch.where(Q > 0, Q.log() - log_P, 0.0)
-    terms = torch.where(Q > 0, Q * ratio - Q, 0.0) + P
-    near = (ratio.abs() < 1e-4) & (Q > 0)
-    return torch.where(near, P * ratio**2 * (0.5 + ratio / 3), terms).clamp_min(0)
 
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
@@ -326,31 +318,7 @@ def _name_or_callable(cost: Any) -> Any:
 def read_plan(plan: Array, given: Given) -> Tensor:
     """`(B, n, m)`, in the precision given."""
     shape = (*given.batch, *given.shape[1:])
-    tensor = _read("plan", plan, given)
+    tensor = as_tensor(plan, "plan", numpy=given.numpy).detach().cpu()
     if tensor.shape != shape:
         raise ArgumentError(f"plan must have the shape of the cost, {tuple(shape)}, got {tuple(tensor.shape)}.")
     return tensor.reshape(given.shape)
-
-
-def read_potentials(potentials: Any, given: Given) -> tuple[Tensor, Tensor]:
-    """`(B, n)` and `(B, m)` in float64."""
-    if not isinstance(potentials, tuple | list) or len(potentials) != 2:
-        raise ArgumentError("potentials must be a pair (f, g).")
-    out = []
-    for name, potential, size in zip(("f", "g"), potentials, given.shape[1:], strict=True):
-        tensor = _read(f"potentials ({name})", potential, given)
-        if tensor.ndim == 0 or tensor.shape[-1] != size:
-            raise ArgumentError(f"potentials: {name} must have the shape (..., {size}), got {tuple(tensor.shape)}.")
-        try:
-            out.append(tensor.double().expand(*given.batch, size).reshape(-1, size))
-        except RuntimeError:
-            raise ArgumentError(
-                f"potentials: {name} must broadcast to the batch {tuple(given.batch)}, got {tuple(tensor.shape)}."
-            ) from None
-    return out[0], out[1]
-
-
-def _read(name: str, array: Any, given: Given) -> Tensor:
-    if isinstance(array, Tensor) and not given.numpy and array.is_floating_point():
-        array = array.float() if array.itemsize < 4 else array  # half precision is certified as given
-    return as_tensor(array, name, numpy=given.numpy).detach().cpu()
