@@ -11,14 +11,13 @@ from torch import Tensor
 
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport._checks import Array
+from jumbot.transport._checks import Array, read_potentials
 from jumbot.transport._evidence import (
     Evidence,
     Given,
     evidence,
     marginal_error,
     read_plan,
-    read_potentials,
     read_problem,
 )
 from jumbot.transport._problem import Terms, make_problem
@@ -201,7 +200,10 @@ def certify(
         raise ArgumentError("plan, potentials must not both be None; pass what is to be certified.")
     terms = Terms(epsilon, tau, divergence, reference, mass)
     given = read_problem(cost, a, b, x, y, terms)
-    pair = None if potentials is None else read_potentials(potentials, given)
+    pair = None
+    if potentials is not None:
+        f, g = read_potentials("potentials", potentials, given.shape[1:], given.batch, given.numpy)
+        pair = f.cpu(), g.cpu()
     matrix = None if plan is None else read_plan(plan, given)
     exact = False
     if pair is None or (matrix is None and given.epsilon == 0):

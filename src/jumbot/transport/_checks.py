@@ -180,6 +180,35 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
         ) from None
 
 
+def read_potentials(
+    name: str, pair: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool
+) -> tuple[Tensor, Tensor]:
+    """A pair (f, g) as `(B, n)` and `(B, m)`, detached, in float64."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ArgumentError(f"{name} must be a pair (f, g), such as the potentials of a solution.")
+    out = []
+    for letter, potential, size in zip("fg", pair, sizes, strict=True):
+        x = as_tensor(potential, f"{name} ({letter})", numpy=numpy).detach().double()
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ArgumentError(f"{name}: {letter} must have the shape (..., {size}), got {tuple(x.shape)}.")
+        try:
+            out.append(x.expand(*batch, size).reshape(-1, size))
+        except RuntimeError:
+            raise ArgumentError(
+                f"{name}: {letter} must broadcast to the batch {tuple(batch)}, got {tuple(x.shape)}."
+            ) from None
+    return out[0], out[1]
+
+
+def read_start(init: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool) -> tuple[Tensor, Tensor]:
+    """The potentials of a solution, or a pair of them, to start from."""
+    f, g = read_potentials("init", getattr(init, "potentials", init), sizes, batch, numpy)
+    for letter, x in (("f", f), ("g", g)):
+        if bool(x.isnan().any()):
+            raise ArgumentError(f"init: {letter} contains NaN; start without init instead.")
+    return f.nan_to_num(neginf=0.0, posinf=0.0), g.nan_to_num(neginf=0.0, posinf=0.0)
+
+
 def called(ground: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """The costs between points `(..., n, d)` and `(..., m, d)`; an error if a function returns something else."""
     batch, other = x.shape[:-2], y.shape[:-2]

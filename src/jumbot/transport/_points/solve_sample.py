@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -13,14 +12,14 @@ from torch import Tensor
 
 from jumbot._base.options import check_number, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError, hinting
+from jumbot.errors import UnsupportedError, hinting
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, read_clouds
+from jumbot.transport._checks import Array, as_tensor, read_clouds, read_start
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
 from jumbot.transport._problem import Problem, check_reference, check_weights, refuse_absent, with_fitting_mass
-from jumbot.transport._solution import Solution, Status
+from jumbot.transport._solution import warn_of_statuses
 from jumbot.transport.divergences import Divergence
 
 MAX_ITERATIONS = 10_000
@@ -141,7 +140,7 @@ def solve_sample(
         refuse_absent(source, weights[0], "a")
         refuse_absent(target, weights[1], "b")
     weights[1] = with_fitting_mass(weights[0], weights[1], source, target, x.dtype)
-    begin = _starts(init, batch, n, m)
+    start = None if init is None else read_start(init, (n, m), batch, numpy=False)
     points = [z.detach().cpu().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     ground = next((name for name, known in COSTS.items() if known is cost), cost)
     parse_cost(ground)
@@ -149,10 +148,12 @@ def solve_sample(
     solved = []
     for k in range(math.prod(batch)):
         problem = Problem(like, weights[0][k : k + 1], weights[1][k : k + 1], epsilon, source, target, reference)
-        solved.append(solve_one(problem, points[0][k], points[1][k], call, None if begin is None else begin[k]))
+        begin = start and (start[0][k : k + 1].cpu(), start[1][k : k + 1].cpu())
+        solved.append(solve_one(problem, points[0][k], points[1][k], call, begin))
     graph = torch.is_grad_enabled() and any(z is not None and z.requires_grad for z in (x, y, a, b))
     solution: SampleSolution = SampleSolution(solved, batch, tol, limit, (x, y, a, b), numpy, graph)
-    _warn(solution)
+    worst = max(s.proof.relative_gap for s in solved)
+    warn_of_statuses(solution._statuses, worst, tol, stacklevel=4)  # past this function and its `hinting`
     return solution
 
 
@@ -165,38 +166,3 @@ def _check_offered(epsilon: Any, mass: Any) -> float:
     if epsilon == 0:
         raise UnsupportedError("epsilon: must be > 0 from points; exact plans need the matrix, see jumbot.solve.")
     return epsilon
-
-
-def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Tensor, Tensor]] | None:
-    """Potentials for each problem of the batch."""
-    if init is None:
-        return None
-    pair = init.potentials if isinstance(init, SampleSolution | Solution) else init
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ArgumentError("init: must be a solution, or its potentials as a pair (f, g).")
-    found = []
-    for potential, size, name in zip(pair, (n, m), "fg", strict=True):
-        x = torch.as_tensor(potential).detach().cpu().double()
-        if x.ndim == 0 or x.shape[-1] != size:
-            raise ArgumentError(f"init: {name} must have the shape (..., {size}), got {tuple(x.shape)}.")
-        if bool(x.isnan().any()):
-            raise ArgumentError(f"init: {name} contains NaN; start without init instead.")
-        try:
-            x = x.expand(*batch, size).reshape(-1, 1, size)
-        except RuntimeError:
-            raise ArgumentError(f"init: {name} of shape {tuple(x.shape)} does not broadcast to {batch}.") from None
-        found.append(x.nan_to_num(neginf=0.0, posinf=0.0))
-    return list(zip(*found, strict=True))
-
-
-def _warn(solution: SampleSolution) -> None:
-    """One warning for all problems that stopped above `tol`, at the call of the public function past its `hinting`."""
-    short = [status for status in solution._statuses if status is not Status.CONVERGED]
-    if short:
-        worst = max(s.proof.relative_gap for s in solution._solved)
-        warnings.warn(
-            f"{len(short)} of {len(solution._solved)} problems stopped at a relative gap of up to {worst:.1e} "
-            f"(tol = {solution._tol:g}). {short[0]}",
-            NotConvergedWarning,
-            stacklevel=4,
-        )
