@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
@@ -62,18 +61,10 @@ def _array(condition: Any, size: int, name: str) -> Any:
 _TIE = 1e-9  # of the largest entry: among pairs that the plan does not distinguish, the cheaper ones are taken
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Rows i and j, and by which factor mass grows from one to the other."""
-
-    i: Tensor
-    j: Tensor
-    growth: Tensor
-
-
 def find_pairs(
     cost: Tensor, terms: Terms, tol: float, draw: int | None, replace: bool | None, generator: Generator
-) -> Pairs:
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows i and j, and by which factor mass grows from one to the other."""
     n, m = cost.shape
     count = n if draw is None else draw
     if replace is False and count > min(n, m):
@@ -87,7 +78,7 @@ def find_pairs(
         i = torch.arange(n, device=cost.device)
         if count < n:
             i = _some(torch.ones_like(cost[0]), count, generator)
-        return Pairs(i, j[i], torch.ones_like(cost[0, :1]).expand(count))
+        return i, j[i], torch.ones_like(cost[0, :1]).expand(count)
     solution = solve(cost, **terms._asdict(), tol=tol)
     if replace is False:
         i, j = _assigned(solution.plan, cost)
@@ -99,7 +90,7 @@ def find_pairs(
     rows, columns = solution.marginals
     grown, shrunk = n * rows[i], m * columns[j]
     growth = torch.where(shrunk > 0, grown / torch.where(shrunk > 0, shrunk, 1.0), 0.0)
-    return Pairs(i, j, growth)
+    return i, j, growth
 
 
 def _assigned(plan: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
@@ -282,7 +273,7 @@ def couple(
         matrix = matrix + condition_cost(conditions, (len(x0), len(x1)), matrix)
     terms = Terms(epsilon, tau, divergence, mass=mass)
     pairs = find_pairs(matrix, terms, tol, draw, replace, generator)
-    i, j, growth = (x.numpy() if numpy else x for x in (pairs.i, pairs.j, pairs.growth))
+    i, j, growth = (x.numpy() for x in pairs) if numpy else pairs
     return x0[i], x1[j], *((i, j) if return_index else ()), *((growth,) if return_mass else ())
 
 
