@@ -115,7 +115,7 @@ def gradient_flow(
     epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
     rate = check_number("learning_rate", learning_rate, least=0, strict=True)
     m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check("seed", seed, Seed)
-    h = Loss(loss, epsilon, tau, divergence, "product", tol)
+    h = Loss(loss, epsilon, tau, divergence, tol=tol)
     flow = _Flow(x0.to(torch.float64, copy=True), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)
     if callback is not None and not callable(callback):
