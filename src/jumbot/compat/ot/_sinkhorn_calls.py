@@ -7,7 +7,6 @@ from typing import Any
 from jumbot._base.options import check_number
 from jumbot.compat.ot._pot import (
     Call,
-    certificate,
     marginal_error,
     or_pot,
     read,
@@ -16,6 +15,7 @@ from jumbot.compat.ot._pot import (
     with_gradients,
     word,
 )
+from jumbot.transport._certify import of_solution
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")
@@ -161,5 +161,5 @@ def _record(call: Call, solution: Solution) -> dict[str, Any]:
         "alpha": reg * log_u,
         "beta": reg * log_v,
         "warmstart": (log_u, log_v),
-        "certificate": certificate(solution),
+        "certificate": of_solution(solution),
     }
