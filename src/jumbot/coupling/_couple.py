@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
+from jumbot._base.options import Seed, check, check_flag, check_non_negative, check_whole
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport._checks import Array, called, check_dense, from_numpy
@@ -24,7 +24,7 @@ def condition_cost(conditions: Any, sizes: tuple[int, int], like: Tensor) -> Ten
     """weight |c0_i - c1_j|^2 of numbers; of labels (integers, texts, truth values) weight where they differ."""
     if not isinstance(conditions, tuple | list) or len(conditions) != 3:
         raise ArgumentError("conditions must be (c0, c1, weight): the conditions of x0 and x1, and their weight.")
-    weight = check_number("conditions", conditions[2], least=0)
+    weight = check_non_negative("conditions", conditions[2])
     arrays = [_array(c, size, f"c{k}") for k, (c, size) in enumerate(zip(conditions[:2], sizes, strict=True))]
     numbers = [isinstance(c, Tensor) for c in arrays]
     if numbers[0] != numbers[1]:
@@ -259,7 +259,7 @@ def couple(
     numpy = not isinstance(x0, Tensor)
     x0, x1 = (np.asarray(x0), np.asarray(x1)) if numpy and not isinstance(x1, Tensor) else (x0, x1)
     points0, points1 = _points(x0, x1)
-    generator, tol = _generator(seed, generator), check_number("tol", tol, least=0)
+    generator, tol = _generator(seed, generator), check_non_negative("tol", tol)
     return_index, return_mass = check_flag("return_index", return_index), check_flag("return_mass", return_mass)
     replace = None if replace is None else check_flag("replace", replace)
     draw = None if draw is None else check_whole("draw", draw, least=1)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jumbot._base.distributed import gather, group, share, sum_over_processes
-from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
+from jumbot._base.options import Seed, check, check_flag, check_non_negative, check_positive, check_whole
 from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
@@ -149,13 +149,13 @@ def estimate(
     sizes = _check_sizes(m, source, target)
     k, seed, plan = _check_count(k, precision), check("seed", seed, Seed), check_flag("plan", plan)
     weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
-    epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
+    epsilon, tol = check_non_negative("epsilon", epsilon), check_non_negative("tol", tol)
     h = Loss(loss, epsilon, tau, divergence, reference, tol)
     constrained = all(side.hard for side in marginals(divergence, tau, exact=epsilon == 0))
     chunk = None if chunk is None else check_whole("chunk", chunk, least=1)
     budget = check_whole("budget", budget, least=2)
     parse_cost(cost)
-    bound = None if cost_bound is None else check_number("cost_bound", cost_bound, least=0)
+    bound = None if cost_bound is None else check_non_negative("cost_bound", cost_bound)
     found = []
     for size in sizes:
         at_once = max(1, _CHUNK_ENTRIES // (size * size)) if chunk is None else chunk
@@ -183,7 +183,7 @@ def _check_count(k: Any, precision: Any) -> Any:
     if (k is None) == (precision is None):
         raise ArgumentError("k, precision: pass exactly one of them (k a number or 'all').")
     if precision is not None:
-        check_number("precision", precision, least=0, strict=True)
+        check_positive("precision", precision)
     if isinstance(k, str) and k != "all":
         raise ArgumentError(f"k: got {k!r}; pass a number, or 'all'.")
     return k if k is None or k == "all" else check_whole("k", k, least=1)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.errors import ArgumentError
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run, split
@@ -226,5 +226,5 @@ def check_taus(tau: Any) -> tuple[float, float]:
     pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
     if len(pair) != 2:
         raise ArgumentError(f"tau: got {len(pair)} numbers; pass one number or a pair (source, target).")
-    source, target = (check_number("tau", t, least=0, strict=True, infinite=True) for t in pair)
+    source, target = (check_positive("tau", t, infinite=True) for t in pair)
     return source, target

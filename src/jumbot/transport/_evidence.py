@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_word
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import Certificate, Rounding, kl_terms, rounding
@@ -266,7 +266,7 @@ def read_problem(
 ) -> Given:
     """Check everything, without looking at the cost between points."""
     epsilon, tau, divergence, reference, mass = terms
-    epsilon = check_number("epsilon", epsilon, least=0)
+    epsilon = check_non_negative("epsilon", epsilon)
     source, target = marginals(divergence, tau, mass)
     check_word("reference", reference, REFERENCES)
     if (x is None) != (y is None):

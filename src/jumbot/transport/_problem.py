@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import probe
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal, marginals
@@ -293,7 +293,7 @@ def make_problem(cost: Tensor, a: Tensor | None, b: Tensor | None, terms: Terms)
         raise ArgumentError(
             f"cost: shape {tuple(cost.shape)}; it must be (..., n, m) with at least one row and one column."
         )
-    epsilon = check_number("epsilon", epsilon, least=0)
+    epsilon = check_non_negative("epsilon", epsilon)
     source, target = marginals(divergence, tau, mass, exact=epsilon == 0)
     check_reference(reference)
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]

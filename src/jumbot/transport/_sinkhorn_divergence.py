@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import _debiased as plain_divergence
@@ -127,7 +127,7 @@ def sinkhorn_divergence(
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
     ground = parse_cost(cost)
-    tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
+    tol, epsilon = finer(check_non_negative("tol", tol)), check_non_negative("epsilon", epsilon)
     limit = check_whole("max_iterations", max_iterations, least=1)
     # all three where the largest is: their values are subtracted in float64
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])

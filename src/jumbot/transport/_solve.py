@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.errors import UnboundedError, hinting
 from jumbot.transport._certificate import reachable
 from jumbot.transport._checks import Array, as_tensor, autocast, read_start, uncompiled
@@ -155,7 +155,7 @@ def solve(
     a = None if a is None else as_tensor(a, "a", cost, numpy)
     b = None if b is None else as_tensor(b, "b", cost, numpy)
     R = None if isinstance(reference, str) else as_tensor(reference, "reference", cost, numpy)
-    epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
+    epsilon, given = check_non_negative("epsilon", epsilon), cost.device
     cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
     cost = _broadcast(cost, a, b)
     if cost.device.type == "cpu" and cost.numel() >= LARGE:
@@ -164,7 +164,7 @@ def solve(
         check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
     terms = Terms(epsilon, tau, divergence, reference if R is None else R, mass)
     problem = (make_problem if R is None else make_tilted)(cost, a, b, terms)
-    tol = check_number("tol", tol, least=0)
+    tol = check_non_negative("tol", tol)
     limit = check_whole("max_iterations", max_iterations, least=1)
     start = None
     if init is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.compat.ot._pot import Call, or_pot, pot, read, solved, word
 from jumbot.errors import ArgumentError
 from jumbot.transport._certify import of_solution
@@ -198,7 +198,7 @@ def entropic_partial_wasserstein(
     mass = None if call is None else _mass(call, m)
     if call is None or call.histograms or call.differentiable or mass == 0:
         return NotImplemented
-    reg = check_number("reg", reg, least=0, strict=True)
+    reg = check_positive("reg", reg)
     solution = solved(
         call,
         epsilon=reg,

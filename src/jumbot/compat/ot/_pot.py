@@ -14,7 +14,7 @@ from typing import Any, ParamSpec
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole, check_word
+from jumbot._base.options import check_non_negative, check_whole, check_word
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
 from jumbot.transport._problem import Terms, make_problem
@@ -138,7 +138,7 @@ def solved(
     warn: bool = True,
 ) -> Solution:
     """Solved to a relative gap of `stop` squared, because it is quadratic in the error of the plan."""
-    epsilon, stop = check_number("reg", epsilon, least=0), check_number("stopThr", stop, least=0)
+    epsilon, stop = check_non_negative("reg", epsilon), check_non_negative("stopThr", stop)
     limit = check_whole("numItermax", limit, least=1)
     cost, a, b = call.M, call.a, call.b
     if call.histograms:

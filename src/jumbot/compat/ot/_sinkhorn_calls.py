@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.compat.ot._pot import (
     Call,
     marginal_error,
@@ -129,7 +129,7 @@ def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[st
 
 
 def _solved(call: Call, reg: Any, limit: Any, stop: Any, verbose: bool, warn: bool, warmstart: Any) -> Solution:
-    reg, start = check_number("reg", reg, least=0, strict=True), None
+    reg, start = check_positive("reg", reg), None
     if warmstart is not None:
         logs = (call.nx.to_numpy(x) for x in warmstart)
         start = tuple(

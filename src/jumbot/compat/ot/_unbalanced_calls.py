@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_positive, check_word
 from jumbot.compat.ot._pot import (
     Call,
     differs,
@@ -257,7 +257,7 @@ def _solved(
     differentiable_c = hasattr(c, "requires_grad") and c.requires_grad
     if call is None or differentiable_c or min(taus) <= 0 or (call.histograms and call.differentiable):
         return None
-    reg = check_number("reg", reg, least=0, strict=True)
+    reg = check_positive("reg", reg)
     product = reg_type == "kl" and not call.histograms
     matrix = call.M.new_tensor(call.nx.to_numpy(c)) if c is not None and product else None
     start = None

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import reachable
 from jumbot.transport._points import entries
@@ -219,7 +219,7 @@ class SampleSolution(Generic[ArrayT]):
 
         Of a batch, a list of them.  The threshold is a mass: entries are of the size of 1/(n m) times some hundred.
         """
-        threshold = check_number("threshold", threshold, least=0)
+        threshold = check_non_negative("threshold", threshold)
         out = [self._sparse(s, *entries.above(s, threshold)) for s in self._solved]
         return out[0] if self._single else out
 

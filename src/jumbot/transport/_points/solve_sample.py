@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
 from jumbot.errors import UnsupportedError, hinting
 from jumbot.transport._certificate import reachable
@@ -125,7 +125,7 @@ def solve_sample(
     x, y, batch = read_clouds(x, y)
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
-    tol, limit = check_number("tol", tol, least=0), check_whole("max_iterations", max_iterations, least=1)
+    tol, limit = check_non_negative("tol", tol), check_whole("max_iterations", max_iterations, least=1)
     most = None if memory is None else check_whole("memory", memory, least=1)
     source, target = marginals(divergence, tau)
     check_reference(reference)
@@ -162,7 +162,7 @@ def _check_offered(epsilon: Any, mass: Any) -> float:
         raise UnsupportedError(
             "mass: partial transport is not supported from points; pass the cost matrix to jumbot.solve."
         )
-    epsilon = check_number("epsilon", epsilon, least=0)
+    epsilon = check_non_negative("epsilon", epsilon)
     if epsilon == 0:
         raise UnsupportedError("epsilon: must be > 0 from points; exact plans need the matrix, see jumbot.solve.")
     return epsilon
