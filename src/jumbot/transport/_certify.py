@@ -202,8 +202,7 @@ def certify(
     given = read_problem(cost, a, b, x, y, terms)
     pair = None
     if potentials is not None:
-        f, g = read_potentials("potentials", potentials, given.shape[1:], given.batch, given.numpy)
-        pair = f.cpu(), g.cpu()
+        pair = read_potentials("potentials", potentials, given.shape[1:], given.batch, given.numpy)
     matrix = None if plan is None else read_plan(plan, given)
     exact = False
     if pair is None or (matrix is None and given.epsilon == 0):

@@ -17,6 +17,7 @@ from jumbot.transport._kernels.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 _transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+_CPU = torch.device("cpu")
 _SMALL = 10_000  # entries that OpenBLAS multiplies on one thread, which is the fastest way
 _LARGE = 1 << 20  # entries whose sum takes longer than starting threads
 
@@ -181,14 +182,17 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
 
 
 def read_potentials(
-    name: str, pair: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool
+    name: str, pair: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool, device: torch.device = _CPU
 ) -> tuple[Tensor, Tensor]:
-    """A pair (f, g) as `(B, n)` and `(B, m)`, detached, in float64."""
+    """A pair (f, g) as `(B, n)` and `(B, m)`, detached, in float64.
+
+    They are moved first, because the device that they come from may not know float64.
+    """
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ArgumentError(f"{name} must be a pair (f, g), such as the potentials of a solution.")
     out = []
     for letter, potential, size in zip("fg", pair, sizes, strict=True):
-        x = as_tensor(potential, f"{name} ({letter})", numpy=numpy).detach().double()
+        x = as_tensor(potential, f"{name} ({letter})", numpy=numpy).detach().to(device).double()
         if x.ndim == 0 or x.shape[-1] != size:
             raise ArgumentError(f"{name}: {letter} must have the shape (..., {size}), got {tuple(x.shape)}.")
         try:
@@ -200,9 +204,11 @@ def read_potentials(
     return out[0], out[1]
 
 
-def read_start(init: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool) -> tuple[Tensor, Tensor]:
+def read_start(
+    init: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool, device: torch.device = _CPU
+) -> tuple[Tensor, Tensor]:
     """The potentials of a solution, or a pair of them, to start from."""
-    f, g = read_potentials("init", getattr(init, "potentials", init), sizes, batch, numpy)
+    f, g = read_potentials("init", getattr(init, "potentials", init), sizes, batch, numpy, device)
     for letter, x in (("f", f), ("g", g)):
         if bool(x.isnan().any()):
             raise ArgumentError(f"init: {letter} contains NaN; start without init instead.")

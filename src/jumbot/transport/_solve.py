@@ -166,10 +166,7 @@ def solve(
     problem = (make_problem if R is None else make_tilted)(cost, a, b, terms)
     tol = check_non_negative("tol", tol)
     limit = check_whole("max_iterations", max_iterations, least=1)
-    start = None
-    if init is not None:
-        f, g = read_start(init, cost.shape[-2:], cost.shape[:-2], numpy)
-        start = f.to(cost.device), g.to(cost.device)
+    start = None if init is None else read_start(init, cost.shape[-2:], cost.shape[:-2], numpy, cost.device)
     solution = solve_problem(problem, start, tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution

@@ -148,7 +148,7 @@ def solve_sample(
     solved = []
     for k in range(math.prod(batch)):
         problem = Problem(like, weights[0][k : k + 1], weights[1][k : k + 1], epsilon, source, target, reference)
-        begin = start and (start[0][k : k + 1].cpu(), start[1][k : k + 1].cpu())
+        begin = start and (start[0][k : k + 1], start[1][k : k + 1])
         solved.append(solve_one(problem, points[0][k], points[1][k], call, begin))
     graph = torch.is_grad_enabled() and any(z is not None and z.requires_grad for z in (x, y, a, b))
     solution: SampleSolution = SampleSolution(solved, batch, tol, limit, (x, y, a, b), numpy, graph)
