@@ -32,12 +32,8 @@ _BEYOND = 100.0  # times the value, above which a gap is not spelled out
 _NOTHING = 1e-6  # of the mass: a plan with less has underflown
 
 
-def verdicts(given: Given, found: Evidence, exact: bool) -> list[str]:
-    """One sentence for each problem; `exact` says that the lower bound is the optimum up to 1e-10."""
-    return [_verdict(given, found, k, exact) for k in range(len(found.gap))]
-
-
 def _verdict(given: Given, found: Evidence, k: int, exact: bool) -> str:
+    """One sentence on problem k; `exact` says that the lower bound is the optimum up to 1e-10."""
     if bool(found.undefined[k]):
         return "not a plan: NaN or infinite entries"
     if float(found.negative[k]) < 0:
@@ -217,7 +213,7 @@ def certify(
 
 
 def _certificate(given: Given, found: Evidence, exact: bool) -> Certificate:
-    sentences = verdicts(given, found, exact)
+    sentences = [_verdict(given, found, k, exact) for k in range(len(found.gap))]
 
     def out(numbers: Tensor) -> Any:
         numbers = numbers.reshape(given.batch)

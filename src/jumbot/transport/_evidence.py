@@ -303,16 +303,12 @@ def _at_once(given: Given) -> Given:
 
 def _read_points(cost: Any, x: Any, y: Any) -> tuple[Tensor, tuple[Tensor, Tensor, Cost], torch.Size]:
     """x as given, then both as `(B, n, d)` and `(B, m, d)` in float64, and the batch shape."""
-    ground = parse_cost("sqeuclidean" if cost is None else _name_or_callable(cost))
+    if not (cost is None or isinstance(cost, str) or callable(cost)):
+        raise ArgumentError("cost must be a name or a callable where x and y are given, got a matrix.")
+    ground = parse_cost("sqeuclidean" if cost is None else cost)
     x, y, batch = read_clouds(x, y)
     flat = [z.detach().cpu().double().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     return x, (flat[0], flat[1], ground), batch
-
-
-def _name_or_callable(cost: Any) -> Any:
-    if not isinstance(cost, str) and not callable(cost):
-        raise ArgumentError("cost must be a name or a callable where x and y are given, got a matrix.")
-    return cost
 
 
 def read_plan(plan: Array, given: Given) -> Tensor:

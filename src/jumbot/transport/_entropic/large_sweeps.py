@@ -172,7 +172,8 @@ class _Large:
         added = np.where(self.r_a > 0, -F, 1e200)
 
         def task(s: slice, part: np.ndarray) -> None:
-            row_blocks.column_minima(self.cost[s], self.scale, added[s], part)
+            part[:] = 1e300
+            gibbs.lower_column_minima(self.cost[s], self.scale, added[s], part)
 
         self.G0[:] = self._columns(task).min(0)
         added = self._added(self.G0)

@@ -52,12 +52,6 @@ class Side:
 Sides = tuple[Side, Side]
 
 
-def solve_dense(problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int) -> AnyOutcome:
-    """A small problem from its matrix: small epsilon is annealed there."""
-    sides = Side(x, problem.a[0].numpy(), np.empty(0)), Side(y, problem.b[0].numpy(), np.empty(0))
-    return find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
-
-
 def _whole(problem: Problem, ground: Ground, n: int, m: int, spare: float) -> bool:
     """Whether the matrix is the quicker way for all of the problem: no pair can be left out, and it fits with ease."""
     if ground.kind != PRODUCT or problem.source.hard or problem.target.hard or n * m > _MATRIX:
@@ -104,7 +98,7 @@ def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple
     small = _problem(problem, *coarse)
     begun = _start(small, coarse, ground, fewest)
     if begun is None:
-        outcome = find_outcome(replace_cost(small, coarse, ground), None, _TOL, 1000)
+        outcome = find_outcome(with_costs(small, first.points, second.points, ground), None, _TOL, 1000)
         f, g = outcome.f, outcome.g
         del outcome
         release()  # the matrix and the plan: no other of this problem has their size
@@ -186,9 +180,9 @@ def _problem(like: Problem, a: Side, b: Side) -> Problem:
     return replace(like, cost=cost, a=weights[0], b=weights[1], counted=counted)
 
 
-def replace_cost(problem: Problem, sides: Sides, ground: Ground) -> Problem:
+def with_costs(problem: Problem, points: np.ndarray, others: np.ndarray, ground: Ground) -> Problem:
     """The problem with its matrix of costs."""
-    x, y = (torch.from_numpy(side.points) for side in sides)
+    x, y = torch.from_numpy(points), torch.from_numpy(others)
     if ground.kind in (SQUARED, PRODUCT):
         unit = math.sqrt(problem.epsilon)
         z = _squared(unit * x, unit * y)
@@ -284,7 +278,8 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     whole = begin is None and _whole(problem, ground, n, m, room)
     try:
         if whole or (begin is None and max(n, m) <= most):
-            outcome = solve_dense(problem, *clouds, ground, call.tol if whole else call.tol / 2, call.limit)
+            tol = call.tol if whole else call.tol / 2
+            outcome = find_outcome(with_costs(problem, *clouds, ground), None, tol, call.limit)
             begin, taken = (outcome.f, outcome.g), int(outcome.taken)
             if whole and outcome.all_within(call.tol):
                 return _read_off(problem, outcome, Tiles(*clouds, ground), points, call)

@@ -197,14 +197,14 @@ class _Scaled:
     """The moves of the tiles of a named cost."""
 
     def __init__(self, tiles: Tiles, F: np.ndarray, G: np.ndarray, moves: Sequence[np.ndarray]) -> None:
-        self.tiles, self.factor, self.layout = tiles, tiles.ground.factor, tiles.laid_out(np.float64)
+        self.tiles, self.factor = tiles, tiles.ground.factor
         self.exponents = tiles.padded(0, F, G)
-        self.points = [self.layout.of(side) for side in (0, 1)]
+        self.points = [tiles.coordinates(side) for side in (0, 1)]
         self.moves = [_laid_out(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, self.points, strict=True)]
 
     def _pass(self, kernel: Any, side: int, *state: np.ndarray) -> np.ndarray:
         """What the pass has written to the last of its arrays."""
-        tiling = self.tiles.tiling(side, self.exponents[side], self.exponents[1 - side], self.layout)
+        tiling = self.tiles.tiling(side, self.exponents[side], self.exponents[1 - side])
         self.tiles.each(kernel, side, tiling, (self.moves[side], self.moves[1 - side], *state))
         return self.tiles.cells[side].taken(state[-1])
 
