@@ -19,6 +19,7 @@ from torch import Tensor
 from jumbot.transport._marginal import Marginal
 from jumbot.transport._problem import Problem
 
+ROUNDING = 1e-15
 _OVERFLOWN = 1e200  # a scale above which a gap is meaningless
 
 
@@ -106,6 +107,12 @@ def kl_terms(Q: Tensor, P: Tensor, log_P: Tensor) -> Tensor:
     terms = torch.where(Q > 0, Q * ratio - Q, 0.0) + P
     near = (ratio.abs() < 1e-4) & (Q > 0)
     return torch.where(near, P * ratio**2 * (0.5 + ratio / 3), terms).clamp_min(0)
+
+
+def without_rounding(gap: Tensor, scale: Tensor, a: Tensor, b: Tensor, most: Tensor) -> Tensor:
+    """Zero where the optimum is zero, and both gap and scale are rounding of what any plan costs, `most` a unit."""
+    nothing = ROUNDING * torch.maximum(a.sum(-1), b.sum(-1)) * most
+    return torch.where((gap <= ROUNDING * scale) | (torch.maximum(gap, scale) <= nothing), 0.0, gap)
 
 
 def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:

@@ -24,13 +24,12 @@ from torch import Tensor
 from jumbot._base.options import check_non_negative, check_word
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._certificate import Certificate, Rounding, kl_terms, rounding
+from jumbot.transport._certificate import Certificate, Rounding, kl_terms, rounding, without_rounding
 from jumbot.transport._checks import Array, as_tensor, called, read_clouds
 from jumbot.transport._marginal import Marginal, marginals
-from jumbot.transport._problem import REFERENCES, Terms, check_weights, with_fitting_mass
+from jumbot.transport._problem import REFERENCES, Terms, weights_between
 
 _SINGLE, _DOUBLE = 1e-6, 1e-9  # of the mass: what negative entries may sum to by rounding
-_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -177,10 +176,7 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
     objective = linear + epsilon * entropy + penalty
     gap = torch.where(objective.isfinite() & ~gap.isnan(), gap, torch.inf)
     scale = size + penalty + epsilon * of_rows.sum(-1)
-    # where the optimum is zero, both gap and scale are rounding of what any plan costs
-    nothing = _ROUNDING * torch.maximum(given.a.sum(-1), given.b.sum(-1)) * most
-    none = (gap <= _ROUNDING * scale) | (torch.maximum(gap, scale) <= nothing)
-    gap = torch.where(none & objective.isfinite(), 0.0, gap)
+    gap = torch.where(objective.isfinite(), without_rounding(gap, scale, given.a, given.b, most), gap)
     proof = Certificate(of_rows, of_rows, of_columns, linear, objective, gap, scale)
     # by the identity, which does not cancel, unless the plan is one that no number can be put on
     return proof, torch.where(gap.isfinite(), objective - gap, dual)
@@ -284,13 +280,10 @@ def read_problem(
         numpy = not isinstance(x, Tensor)
         like, points, batch = _read_points(cost, x, y)
         costs, n, m = None, points[0].shape[-2], points[1].shape[-2]
-    weights = []
-    for name, given, size in (("a", a, n), ("b", b, m)):
-        w = None if given is None else as_tensor(given, name, like, numpy).detach().cpu()
-        shaped = torch.empty(()).expand(*batch, n, m)  # without memory, for its shape only
-        weights.append(check_weights(name, w, size, shaped, batch).expand(batch.numel(), size))
-    weights[1] = with_fitting_mass(weights[0], weights[1], source, target, like.dtype)
-    out = Given(costs, points, weights[0], weights[1], epsilon, source, target, reference, batch, numpy, like.device)
+    a = None if a is None else as_tensor(a, "a", like, numpy)
+    b = None if b is None else as_tensor(b, "b", like, numpy)
+    a, b = weights_between(a, b, (n, m), batch, source, target, like.dtype)
+    out = Given(costs, points, a, b, epsilon, source, target, reference, batch, numpy, like.device)
     return out if points is None or cost is None or isinstance(cost, str) else _at_once(out)
 
 

@@ -19,6 +19,8 @@ from jumbot.transport.divergences import Divergence
 
 #: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
 FORBIDDEN = 1e60
+#: Potentials of points that nothing can be matched to, in units of tau: they keep no mass.
+EMPTY = 1e12
 _BEYOND = 1e100
 
 
@@ -336,6 +338,24 @@ def with_fitting_mass(a: Tensor, b: Tensor, source: Marginal, target: Marginal, 
         return b
     _check_masses(a, b, source, target, 1e-5 if dtype == torch.float32 else 1e-6)
     return b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True)) if source.exact and target.exact else b
+
+
+def weights_between(
+    a: Tensor | None,
+    b: Tensor | None,
+    sizes: tuple[int, int],
+    batch: torch.Size,
+    source: Marginal,
+    target: Marginal,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """Weights `(B, n)` and `(B, m)` of problems between points, on the CPU, of masses that fit."""
+    shaped = torch.empty((), device="cpu").expand(*batch, *sizes)  # without memory, for its shape alone
+    weights = []
+    for name, given, size in zip("ab", (a, b), sizes, strict=True):
+        w = None if given is None else given.detach().cpu()
+        weights.append(check_weights(name, w, size, shaped, batch).expand(batch.numel(), size))
+    return weights[0], with_fitting_mass(weights[0], weights[1], source, target, dtype)
 
 
 def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:

@@ -18,9 +18,6 @@ from jumbot.transport._certificate import _OVERFLOWN, spread
 from jumbot.transport._points.tile_math import NOTHING
 from jumbot.transport._problem import Problem
 
-#: Potentials of points that nothing can be matched to, in units of tau.
-EMPTY = 1e12
-
 
 @dataclass(frozen=True)
 class StreamedPlan:

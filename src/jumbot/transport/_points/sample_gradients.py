@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport._curvature import System, refusal
+from jumbot.transport._curvature import TRACE, System, refusal
 from jumbot.transport._entropic.translation import centre
 from jumbot.transport._gradients import edge, graphed, with_closed_points
 from jumbot.transport._kernels.decorator import compiled
@@ -33,8 +33,6 @@ from jumbot.transport._points.passes import entries, over_blocks, visiting
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import Solved, exponents
 from jumbot.transport._points.tile_math import ROOT, WFR, add_up
-
-_TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
 
 
 def point_gradients(solved: Solved, needed: tuple[bool, bool]) -> list[Tensor | None]:
@@ -64,8 +62,8 @@ def weight_gradient(solved: Solved, k: int) -> Tensor:
     potential, mass = (f, g)[k], problem.given[1 - k].sum(-1, keepdim=True)
     if problem.reference == "product":
         rows = torch.from_numpy((solved.proof.rows, solved.proof.columns)[k])[None]
-        ratio = rows / torch.where(weights > _TRACE, weights, 1.0)
-        if not bool((weights > _TRACE).all()) or side.hard:
+        ratio = rows / torch.where(weights > TRACE, weights, 1.0)
+        if not bool((weights > TRACE).all()) or side.hard:
             # a point without weight leaves no trace in the gap, so its potential is set here to the best one
             other = exponents(problem, solved.stream.closed, f, g)[1 - k]
             soft = -epsilon * torch.from_numpy(solved.stream.log_sums(k, other, None, np.float64))[None]

@@ -19,8 +19,8 @@ from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import solved
 from jumbot.transport._kernels.policy import Relaxation, RingMixing, best_shift, kappa, stricter
 from jumbot.transport._points._newton import Newton
-from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
-from jumbot.transport._problem import Problem
+from jumbot.transport._points.rounding import Proof, exponents, prove
+from jumbot.transport._problem import EMPTY, Problem
 from jumbot.transport.divergences import KL, Balanced
 
 _STALLED = 40  # sweeps without progress, after which over-relaxation is tried, then another precision

@@ -18,7 +18,7 @@ from jumbot.transport._checks import Array, as_tensor, read_clouds, read_start
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
-from jumbot.transport._problem import Problem, check_reference, check_weights, refuse_absent, with_fitting_mass
+from jumbot.transport._problem import Problem, check_reference, refuse_absent, weights_between
 from jumbot.transport._solution import warn_of_statuses
 from jumbot.transport.divergences import Divergence
 
@@ -131,15 +131,10 @@ def solve_sample(
     check_reference(reference)
     n, m = x.shape[-2], y.shape[-2]
     like = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, n, m)
-    on_cpu = [None if w is None else w.detach().cpu() for w in (a, b)]
-    weights = [
-        check_weights(name, w, size, like[0], batch).expand(math.prod(batch), size)
-        for name, w, size in zip("ab", on_cpu, (n, m), strict=True)
-    ]
+    weights = weights_between(a, b, (n, m), batch, source, target, x.dtype)
     if reference != "product":
         refuse_absent(source, weights[0], "a")
         refuse_absent(target, weights[1], "b")
-    weights[1] = with_fitting_mass(weights[0], weights[1], source, target, x.dtype)
     start = None if init is None else read_start(init, (n, m), batch, numpy=False)
     points = [z.detach().cpu().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     ground = next((name for name, known in COSTS.items() if known is cost), cost)
