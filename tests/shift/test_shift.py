@@ -88,7 +88,8 @@ def test_the_interval_of_the_effect_covers(share: float) -> None:
         y[rng.random(200) < share] += 12
         pool = pool_of(x, y)
         result = effect.find_effect(pool.rows, pool.current, 6.0, rng)
-        inside += result.low <= share <= result.high
+        low, high = result.interval
+        inside += low <= share <= high
     assert inside >= 9
 
 
@@ -303,10 +304,10 @@ def test_json_and_page(moved, tmp_path) -> None:
 
 def test_advice_on_a_small_shift() -> None:
     tested = permutations.Tested(0.01, 399, {}, np.zeros(0), 1.0)
-    small = effect.Effect(0.01, 0.0, 0.02, 1.1, 1.0, 1.2)
+    small = effect.Effect(0.01, (0.0, 0.02), 1.1, (1.0, 1.2))
     assert "small" in found._advice(tested, small, (), (), None)
     assert "proportions" in found._advice(tested, small, (), (), "labels")
-    further = effect.Effect(0.01, 0.0, 0.02, 1.6, 1.4, 1.8)
+    further = effect.Effect(0.01, (0.0, 0.02), 1.6, (1.4, 1.8))
     assert found._advice(tested, further, (), (), None).startswith("Adapt")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_word
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
 from jumbot.transport._checks import check_unmasked
@@ -226,7 +226,7 @@ class Estimate:
         """
         from scipy.stats import t
 
-        confidence = check_number("confidence", confidence, least=0)
+        confidence = check_non_negative("confidence", confidence)
         if not 0 < confidence < 1:
             raise ArgumentError(f"confidence must lie strictly between 0 and 1, got {confidence}.")
         draw, data = self._variances(target)

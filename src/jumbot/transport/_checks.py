@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.errors import ArgumentError
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 _transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+_CPU = torch.device("cpu")
 _SMALL = 10_000  # entries that OpenBLAS multiplies on one thread, which is the fastest way
 _LARGE = 1 << 20  # entries whose sum takes longer than starting threads
 
@@ -197,6 +198,40 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
         ) from None
 
 
+def read_potentials(
+    name: str, pair: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool, device: torch.device = _CPU
+) -> tuple[Tensor, Tensor]:
+    """A pair (f, g) as `(B, n)` and `(B, m)`, detached, in float64.
+
+    They are moved first, because the device that they come from may not know float64.
+    """
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ArgumentError(f"{name} must be a pair (f, g), such as the potentials of a solution.")
+    out = []
+    for letter, potential, size in zip("fg", pair, sizes, strict=True):
+        x = as_tensor(potential, f"{name} ({letter})", numpy=numpy).detach().to(device).double()
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ArgumentError(f"{name}: {letter} must have the shape (..., {size}), got {tuple(x.shape)}.")
+        try:
+            out.append(x.expand(*batch, size).reshape(-1, size))
+        except RuntimeError:
+            raise ArgumentError(
+                f"{name}: {letter} must broadcast to the batch {tuple(batch)}, got {tuple(x.shape)}."
+            ) from None
+    return out[0], out[1]
+
+
+def read_start(
+    init: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool, device: torch.device = _CPU
+) -> tuple[Tensor, Tensor]:
+    """The potentials of a solution, or a pair of them, to start from."""
+    f, g = read_potentials("init", getattr(init, "potentials", init), sizes, batch, numpy, device)
+    for letter, x in (("f", f), ("g", g)):
+        if bool(x.isnan().any()):
+            raise ArgumentError(f"init: {letter} contains NaN; start without init instead.")
+    return f.nan_to_num(neginf=0.0, posinf=0.0), g.nan_to_num(neginf=0.0, posinf=0.0)
+
+
 def called(ground: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """The costs between points `(..., n, d)` and `(..., m, d)`; an error if a function returns something else."""
     batch, other = x.shape[:-2], y.shape[:-2]
@@ -214,5 +249,5 @@ def check_taus(tau: Any) -> tuple[float, float]:
     pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
     if len(pair) != 2:
         raise ArgumentError(f"tau: got {len(pair)} numbers; pass one number or a pair (source, target).")
-    source, target = (check_number("tau", t, least=0, strict=True, infinite=True) for t in pair)
+    source, target = (check_positive("tau", t, infinite=True) for t in pair)
     return source, target

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import UnsupportedError
-from jumbot.transport._curvature import DenseCurvature
+from jumbot.transport._curvature import TRACE, DenseCurvature
 from jumbot.transport._entropic import newton_steps
 from jumbot.transport._entropic.translation import centre
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal
@@ -109,7 +109,6 @@ def _level_moves(side: PartialMarginal, f: Tensor, weights: Tensor, df: Tensor, 
 
 
 _FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs cost more
-_TRACE = 1e-200  # a smaller weight leaves no mass in the plan from which its share could be found
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 Slope = Callable[[int], Tensor]
 
@@ -318,7 +317,7 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     mass = problem.given[1 - k].sum(-1, keepdim=True)
     f, g = centre(problem, outcome.f, outcome.g) if epsilon > 0 else (outcome.f, outcome.g)
     potential, other = (f, g) if k == 0 else (g, f)
-    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > _TRACE).all()):
+    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > TRACE).all()):
         marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
     elif epsilon > 0 and problem.reference == "product":
