@@ -56,13 +56,16 @@ def row_of(out: Path) -> dict[str, Any]:
     The masses are averages over the whole adaptation, as in the paper.
     """
     config, row, records = read_config(out), outcome(out, out.parent.name), read_metrics(out)
-    phases = [r["phase"] for r in records if r["event"] == "step"]
-    steps = [r for r in records if r["event"] == "step" and "wrong_mass" in r]
+    taken = [r for r in records if r["event"] == "step"]
+    adapted = [r["step"] for r in taken if r["phase"] == "adapt"]  # a recorded run may keep every tenth step
+    steps = [r for r in taken if "wrong_mass" in r]
+    end = taken[-1]["step"] + 1 if taken else 0
+    begun = adapted[0] if adapted else end
     curve = [r for r in records if r["event"] == "evaluation"]
     return row | {
         "variant": out.name.rpartition("-seed")[0],
         "training": to_builtins(config.training),
-        "updates": [phases.count("source"), phases.count("adapt")],
+        "updates": [begun, end - begun],
         "wrong_mass": statistics.fmean(r["wrong_mass"] for r in steps) if steps else None,
         "mass": statistics.fmean(r["mass"] for r in steps) if steps else None,
         "curve": [[r["epoch"], r["accuracy"]] for r in curve],
