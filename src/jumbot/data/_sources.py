@@ -22,6 +22,7 @@ from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
 from jumbot.data._readers import in_files
+from jumbot.data._remarks import remark
 from jumbot.data._roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
 from jumbot.data._tables import from_table
 from jumbot.errors import ArgumentError
@@ -179,6 +180,7 @@ class ReadData(NamedTuple):
 def read_data(given: Given, reading: Reading) -> ReadData:
     """All data of a call, unchanged from files or memory."""
     source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
+    _remark_on_itself(given, target)
     labelled = None if given.labelled_target is None else _read_labelled(given.labelled_target, source, reading)
     return ReadData(source, target, evaluated, labelled)
 
@@ -284,6 +286,18 @@ def _check_apart(source: Any, target: Any, read: Domain) -> None:
             raise ArgumentError(
                 f"target: {domain} is also one of the sources, with its labels; pass {others} as source."
             )
+
+
+def _remark_on_itself(given: Given, target: Domain) -> None:
+    """Remark on a labelled target that is the source: no accuracy on it is one on unseen labels."""
+    if not (_is_path(given.source) and _is_path(given.target)) or (target.labels is None and target.values is None):
+        return
+    if Path(given.source).resolve() == Path(given.target).resolve():
+        remark(
+            f"{target.name}: it is the source itself, so training sees its labels, and the accuracy on it says nothing "
+            "about other data.",
+            stacklevel=4,
+        )
 
 
 def _check_dropped(domains: list[Domain], reading: Reading) -> None:
