@@ -160,7 +160,9 @@ def estimate(
         cost_bound=cost_bound,
         budget=budget,
     )
-    if not isinstance(m, Sequence | np.ndarray) or isinstance(m, str) or np.ndim(m) == 0:
+    if isinstance(m, np.ndarray) and m.ndim == 0:
+        m = m.item()
+    if not isinstance(m, Sequence | np.ndarray) or isinstance(m, str):
         return _estimate(x, y, a, b, m, settings)
     if not list(m):
         raise ArgumentError("m must have at least one minibatch size, got an empty list.")
