@@ -43,6 +43,7 @@ def test_the_nearest_word(word: object, known: list[str], near: str | None) -> N
         ("tau: -1 is below 0.", "tau"),
         ("tau must be a number > 0, got -1.", "tau"),
         ("init (f): contains NaN.", "init"),
+        ("source 2: has no labels.", "source"),
         ("X_target has 3 columns, X has 4.", "X_target"),
         ("Both clouds must have one dimension.", None),
         ("model.json: is incomplete.", None),

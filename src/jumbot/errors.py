@@ -73,8 +73,8 @@ class ArgumentError(JumbotError, ValueError):
         self.remedy = dict(remedy or {})
 
 
-#: The argument that a message begins with: "tau must be ...", "init (f): ...".
-_NAME = r"([a-z_]\w*|[A-Z]\b|X_\w+)(?: \([\w ]+\))?"
+#: The argument that a message begins with: "tau must be ...", "init (f): ...", "source 2: ...".
+_NAME = r"([a-z_]\w*|[A-Z]\b|X_\w+)(?: \([\w ]+\)| \d+)?"
 _LEADING_NAME = re.compile(_NAME + r"(?::|(?= (?:must|has|have|contains|needs|cannot|does|is)\b))")
 
 

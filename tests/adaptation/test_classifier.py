@@ -222,3 +222,17 @@ def test_labels_whose_index_has_another_order_are_refused(argument: str, rng: np
     with refused("order") as error:
         jumbot.DomainAdaptationClassifier(steps=1).fit(X, X_target=X, **given)
     assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("argument", ["X_target", "labelled_target"])
+@pytest.mark.parametrize("spoilt", [lambda X: X[:, :2], lambda X: np.where(X > 0, np.nan, X), lambda X: X[:0]])
+def test_rows_of_the_target_are_refused_by_their_own_name(argument: str, spoilt: Any, rng: np.random.Generator) -> None:
+    """scikit-learn calls them X."""
+    X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
+    bad = spoilt(X)
+    given = {"X_target": X} | (
+        {"X_target": bad} if argument == "X_target" else {"labelled_target": (bad, y[: len(bad)])}
+    )
+    with refused(f"^{argument}") as error:
+        jumbot.DomainAdaptationClassifier(steps=1).fit(X, y, **given)
+    assert error.value.argument == argument

@@ -94,6 +94,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], RunCo
 KINDS = ("csv", "npz", "domain", "digits", "split", "icons", "stamps", "photographs", "differing", "list")
 
 
+@pytest.mark.filterwarnings("ignore:.*source itself:jumbot.DataWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_python_and_command_agree(
     kind: str,
@@ -151,7 +152,8 @@ def test_photographs_of_different_sizes(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_small_pictures_of_different_sizes_keep_their_size(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "icons", [(20, 24), (30, 16), (12, 12), (9, 8)])
-    model = jumbot.adapt(folder, folder, source_steps=1, steps=1, batch_size=4, method="jumbot", judge=False)
+    with pytest.warns(jumbot.DataWarning, match="source itself"):
+        model = jumbot.adapt(folder, folder, source_steps=1, steps=1, batch_size=4, method="jumbot", judge=False)
     assert model.input.size == (30, 24)
 
 

@@ -62,7 +62,12 @@ def test_the_regressor_with_masked_numbers(rows):
 
 @pytest.mark.parametrize(
     ("domain", "more"),
-    [(lambda d: d, {"X_target": np.zeros((3, 2))}), (lambda d: -abs(d), {}), (lambda d: d[1:], {})],
+    [
+        (lambda d: d, {"X_target": np.zeros((3, 2))}),
+        (lambda d: -abs(d), {}),
+        (lambda d: d[1:], {}),
+        (lambda d: d > 0, {}),
+    ],
 )
 def test_what_does_not_fit_is_refused(rows, domain, more):
     X, masked, numbers, _ = rows

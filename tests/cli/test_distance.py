@@ -66,6 +66,28 @@ def test_columns_are_matched_by_name(tmp_path):
         load_pair(tmp_path / "x.csv", tmp_path / "more.csv")
 
 
+def test_a_table_without_names_is_remarked_on(tmp_path):
+    np.savetxt(tmp_path / "x.csv", X, delimiter=",")
+    np.savetxt(tmp_path / "y.csv", Y, delimiter=",", header="u,v", comments="")
+    with pytest.warns(jumbot.DataWarning, match=r"x\.csv: .*in order, u, v"):
+        load_pair(tmp_path / "x.csv", tmp_path / "y.csv")
+
+
+def test_an_archive_is_its_rows_and_never_its_labels(tmp_path):
+    np.savez(tmp_path / "x.npz", y=np.arange(80.0), X=X)
+    np.testing.assert_array_equal(read_points(tmp_path / "x.npz")[0], X)
+    np.testing.assert_array_equal(
+        jumbot.estimate(tmp_path / "x.npz", Y, m=8, k=3, epsilon=0.1).values,
+        jumbot.estimate(X, Y, m=8, k=3, epsilon=0.1).values,
+    )
+    np.savez(tmp_path / "two.npz", X=X, Y=Y)
+    with refused("X, Y"):
+        read_points(tmp_path / "two.npz")
+    with refused("X, Y") as error:
+        jumbot.estimate(X, tmp_path / "two.npz", m=8, k=3, epsilon=0.1)
+    assert error.value.argument == "y"
+
+
 @pytest.mark.parametrize("name", ["id", "label", "Unnamed: 0"])
 def test_a_column_that_is_hardly_a_coordinate(tmp_path, name):
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")

@@ -43,6 +43,11 @@ def test_labels_that_are_no_classes() -> None:
         encode_labels([0.37, 1.0])
     with refused("labels"):
         encode_labels(np.zeros((3, 2)))
+    for value in ({"class": 1}, {1}, frozenset("a"), (1, 2), [1]):
+        values = np.empty(2, object)
+        values[:] = [value, "a"]
+        with refused("one per sample"):
+            encode_labels(values)
 
 
 def test_times_are_no_numbers_to_predict() -> None:

@@ -233,7 +233,7 @@ def test_signals_and_small_pictures() -> None:
         ({"blocks": 0}, "blocks", "0"),
         ({"minutes": -1}, "minutes", "-1"),
         ({"seed": -1}, "seed", "-1"),
-        ({"groups": "patient"}, "groups", "source"),
+        ({"groups": "patient"}, "groups", "reference"),
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
         ({"groups": (np.where(np.arange(60) == 7, np.nan, 1), np.zeros(60))}, "groups", "row 7"),
@@ -251,8 +251,13 @@ def test_bad_options_are_refused_by_name(given, argument, pattern) -> None:
 
 
 def test_bad_data_are_refused_by_name() -> None:
-    with refused("target"):
-        jumbot.shift(cloud(60, 0), cloud(5, 1))
+    for argument, given in (
+        ("current", (cloud(60, 0), cloud(5, 1))),
+        ("reference", (cloud(60, 0) * np.nan, cloud(60, 1))),
+    ):
+        with refused(argument) as error:
+            jumbot.shift(*given)
+        assert error.value.argument == argument
     with refused(r"\b3\b.*\b4\b"):
         jumbot.shift(cloud(60, 0), cloud(60, 1, 3))
     x = pandas.DataFrame({"a": np.arange(30.0), "b": 1.0})
@@ -262,6 +267,14 @@ def test_bad_data_are_refused_by_name() -> None:
         jumbot.shift(x, x.assign(a=["many", *map(str, range(29))]))
     with refused("groups"):
         jumbot.shift(x, x, groups="who")
+
+
+def test_columns_without_names_beside_named_ones_are_remarked_on() -> None:
+    x, y = pandas.DataFrame(cloud(60, 0), columns=list("abcd")), pandas.DataFrame(cloud(60, 1))
+    for pair, which in (((x, y), "current"), ((y, x), "reference")):
+        (said,) = jumbot.shift(*pair).remarks
+        assert said.startswith(f"{which}: ")
+        assert "in order, a, b, c, d" in said
 
 
 def test_ctrl_c_keeps_the_exchanges_that_are_done(monkeypatch) -> None:

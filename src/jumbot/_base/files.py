@@ -7,7 +7,7 @@ import os
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,19 @@ def read_arrays(path: Path) -> Any:
             return {key: archive[key] for key in archive.files}
     except Exception as error:  # damaged files raise any of ten types, too large sizes MemoryError
         raise ArgumentError(f"{path}: cannot be read ({error}).") from error
+
+
+def array_of_points(arrays: Mapping[str, Any], whose: str) -> Any:
+    """The array of points in a `.npz` file: the only one, or the only one that has rows of numbers."""
+    if not arrays:
+        raise ArgumentError(f"{whose}: contains no array.")
+    found = [key for key, array in arrays.items() if len(arrays) == 1 or array.ndim > 1]
+    if len(found) != 1:
+        raise ArgumentError(
+            f"{whose}: contains the arrays {', '.join(arrays)}, and {', '.join(found) or 'none'} of them have rows; "
+            "save the points alone."
+        )
+    return arrays[found[0]]
 
 
 def write_text(path: str | Path, text: str) -> Path:

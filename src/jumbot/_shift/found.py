@@ -213,7 +213,9 @@ def shift(
         known = sorted({"label", "groups", "blocks", "minutes", "seed", "columns"} | _READING)
         raise ArgumentError(f"{min(unknown)}: not an option of shift; {suggest_option(min(unknown), known)}")
     rng = np.random.default_rng((seed, 32))
-    first, second, _ = read_domains(reference, current, reading=make_reading(label=label, **reading))
+    first, second, _ = read_domains(
+        reference, current, reading=make_reading(label=label, **reading), called=("reference", "current")
+    )
     until = np.inf if minutes is None else time.monotonic() + 60 * minutes
     return _find(*_pooled(first, second, groups, blocks, columns, rng), rng, until)
 

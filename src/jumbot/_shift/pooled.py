@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import kind_of_column, number_in, numbers_of
-from jumbot.data._columns import Column
+from jumbot.data._columns import Column, remark_by_place
 from jumbot.data._domain import ArraySamples, Domain, SubsetSamples
 from jumbot.data._fitting import find_columns
 from jumbot.data._frames import pandas
@@ -232,6 +232,9 @@ def _tables(whole: list[Domain], some: list[Domain], shared: str) -> tuple[Array
     if not (tables[0].named and tables[1].named):
         if tables[0].frame.shape[1] != tables[1].frame.shape[1]:
             raise ArgumentError(f"{whole[1].name}: has {tables[1].frame.shape[1]} columns, not {len(found)}.")
+        if tables[0].named != tables[1].named:
+            unnamed = int(tables[0].named)
+            remark_by_place(whole[unnamed].name, tables[1 - unnamed].frame.columns.tolist(), True)
         frames[1] = frames[1].set_axis(frames[0].columns, axis=1)
         tables[1] = replace(tables[1], frame=tables[1].frame.set_axis(frames[0].columns, axis=1))
     if len(found) > NARROW and all(column.categories is None for column in found):

@@ -214,8 +214,8 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return config
         return replace(config, training=replace(config.training, batch_size=least))
 
-    def _target(self, X_target: Any) -> np.ndarray:
-        return take_more(self, X_target, "X_target")
+    def _target(self, X_target: Any, name: str = "X_target") -> np.ndarray:
+        return take_more(self, X_target, name)
 
     def _known(self, labelled_target: Any) -> tuple[np.ndarray, Any] | None:
         """Rows of `labelled_target` and their labels, as given."""
@@ -229,7 +229,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         rows, labels = labelled_target
         check_unmasked(labels, "labelled_target")
         check_same_rows(labels, rows, "labelled_target")
-        rows, labels = self._target(rows), np.asarray(labels)
+        rows, labels = self._target(rows, "labelled_target"), np.asarray(labels)
         if labels.ndim == 0 or len(labels) != len(rows):
             raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; pass one each.")
         return rows, labels

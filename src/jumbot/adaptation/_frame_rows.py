@@ -75,7 +75,12 @@ def take_more(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
     if columns is not None and encoded and table is None:
         columns.check_array(np.shape(X)[-1] if np.ndim(X) else 0, name)
     if columns is None or table is None or (not encoded and _is_plain(table)):
-        found: np.ndarray = validate_data(estimator, X, dtype=np.float64, reset=False)
+        try:
+            found: np.ndarray = validate_data(estimator, X, dtype=np.float64, reset=False)
+        except ValueError as error:
+            if name == "X":
+                raise
+            raise ArgumentError(f"{name}: {error}", argument=name) from error  # scikit-learn calls all rows X
         return found
     validate_data(estimator, X, reset=False, skip_check_array=True)
     return columns.encode(table, name).astype(np.float64)

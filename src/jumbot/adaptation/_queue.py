@@ -179,7 +179,7 @@ def train_all(
         if number < least or time.monotonic() < until
     )
     done: Iterator[tuple[Run, str | None]]
-    if jobs == 1 or len(waiting) == 1:
+    if jobs == 1 or len(waiting) <= 1:
         done = ((run, _train(run, show and (in_notebook() or sys.stderr.isatty()))) for run in starting)
     else:
         done = _train_in_parallel(starting, min(jobs, len(waiting)))

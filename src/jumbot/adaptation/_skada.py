@@ -22,7 +22,7 @@ def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
         raise ArgumentError(
             f"sample_domain: shape {names.shape}; it must contain a source for each of {len(kept)} rows."
         )
-    if names.dtype.kind not in "iubUSO":
+    if names.dtype.kind not in "iuUSO":
         raise ArgumentError(f"sample_domain: got {names.dtype}; pass whole numbers or names.")
     known, origins = np.unique(names[kept].astype(str), return_inverse=True)
     return {} if len(known) < 2 else {"origins": origins, "sources": tuple(known.tolist())}

@@ -162,7 +162,7 @@ class Columns:
                     f"({few(self.names) if self.named else 'without names'})."
                 )
             if self.named != table.named:
-                _by_place(name, self.names if self.named else own, self.named)
+                remark_by_place(name, self.names if self.named else own, self.named)
         there = set(own)
         missing = [column for column in found if column not in there]
         if missing:
@@ -221,7 +221,7 @@ class Columns:
                 f"{name}: has {width} features where {len(self.columns)} are expected ({few(self.names)})."
             )
         if self.named:
-            _by_place(name, self.names, True)
+            remark_by_place(name, self.names, True)
 
 
 def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, name: str) -> np.ndarray:
@@ -245,7 +245,8 @@ def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, 
     return np.where(missing, fill, numbers).astype(np.float32)
 
 
-def _by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
+def remark_by_place(name: str, columns: Sequence[str], model_named: bool) -> None:
+    """Remark that columns are matched by their places, since one side has no names."""
     who = "it has no column names" if model_named else "the source had no column names"
     remark(
         f"{name}: {who}, so its columns are assumed to be, in order, {few(columns)}; name the columns on both sides to "

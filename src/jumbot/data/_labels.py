@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -73,6 +73,8 @@ def _missing(value: Any) -> bool:
 def _class_name(value: Any, name: str) -> str:
     if isinstance(value, float) and not value.is_integer():
         raise ArgumentError(f"{name}: got {value!r}; labels are names or whole numbers.")
+    if isinstance(value, Mapping | Set | list | tuple | np.ndarray):
+        raise ArgumentError(f"{name}: got {value!r}; labels are names or whole numbers, one per sample.")
     try:
         return plain_text(value)
     except UnicodeDecodeError:

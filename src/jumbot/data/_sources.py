@@ -22,6 +22,7 @@ from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
 from jumbot.data._readers import in_files
+from jumbot.data._remarks import remark
 from jumbot.data._roles import NO_DOMAINS, Known, Roles, check_columns, check_kind
 from jumbot.data._tables import from_table
 from jumbot.errors import ArgumentError
@@ -123,13 +124,17 @@ def as_domain(
 
 
 def read_domains(
-    source: Any, target: Any, evaluate_on: Any = None, reading: Reading = _AS_IT_IS
+    source: Any,
+    target: Any,
+    evaluate_on: Any = None,
+    reading: Reading = _AS_IT_IS,
+    called: tuple[str, str] = ("source", "target"),
 ) -> tuple[Domain, Domain, Domain | None]:
     """The source, and the target and another, labelled part of it, both read as the source was.
 
     In tables these may lack the columns of labels and ids, and a column that is one of the source's features is never
     taken for their labels. A list is several sources, joined. `reading.domain` is the source's. Labels are of one kind:
-    that of the source's.
+    that of the source's. `called` are the names of what has none of its own, such as arrays.
     """
 
     def read(data: Any, name: str, like: Known | None) -> Domain:
@@ -142,16 +147,16 @@ def read_domains(
         return _as_asked(_read(data, None, None if _is_path(data) else name, own, like), own)
 
     if isinstance(source, list):  # a list is several sources: unlabelled samples are no source
-        names = [f"source {i}" for i in range(1, len(source) + 1)]
+        names = [f"{called[0]} {i}" for i in range(1, len(source) + 1)]
         parts = [read(one, name, None) for one, name in zip(source, names, strict=True)]
         if len({part.values is None for part in parts}) > 1:
             raise ArgumentError("source: some sources have classes, others numbers to predict; pass task.")
         first = join_domains(parts)
     else:
-        first = read(source, "source", None)
+        first = read(source, called[0], None)
     task: TaskName = "classification" if first.values is None else "regression"
     like = first.roles or Roles(())
-    second = read(target, "target", like)
+    second = read(target, called[1], like)
     third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
     _check_dropped([first, second, *([] if third is None else [third])], reading)
     _check_apart(source, target, first)
@@ -179,6 +184,7 @@ class ReadData(NamedTuple):
 def read_data(given: Given, reading: Reading) -> ReadData:
     """All data of a call, unchanged from files or memory."""
     source, target, evaluated = read_domains(given.source, given.target, given.evaluate_on, reading)
+    _remark_on_itself(given, target)
     labelled = None if given.labelled_target is None else _read_labelled(given.labelled_target, source, reading)
     return ReadData(source, target, evaluated, labelled)
 
@@ -284,6 +290,18 @@ def _check_apart(source: Any, target: Any, read: Domain) -> None:
             raise ArgumentError(
                 f"target: {domain} is also one of the sources, with its labels; pass {others} as source."
             )
+
+
+def _remark_on_itself(given: Given, target: Domain) -> None:
+    """Remark on a labelled target that is the source: no accuracy on it is one on unseen labels."""
+    if not (_is_path(given.source) and _is_path(given.target)) or (target.labels is None and target.values is None):
+        return
+    if Path(given.source).resolve() == Path(given.target).resolve():
+        remark(
+            f"{target.name}: it is the source itself, so training sees its labels, and the accuracy on it says nothing "
+            "about other data.",
+            stacklevel=4,
+        )
 
 
 def _check_dropped(domains: list[Domain], reading: Reading) -> None:

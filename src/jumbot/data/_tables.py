@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.files import check_regular, read_arrays
+from jumbot._base.files import array_of_points, check_regular, read_arrays
 from jumbot._settings.reading import Reading, make_reading
 from jumbot.data import _tablefiles as tablefiles
 from jumbot.data._arrays import from_arrays, is_sparse, read_sparse, with_labels
 from jumbot.data._column_kinds import few, kind_of_column, lacks, numbers_of, plain_columns
+from jumbot.data._columns import remark_by_place
 from jumbot.data._domain import Domain
 from jumbot.data._fitting import names_rows
 from jumbot.data._frames import Table
@@ -206,6 +207,10 @@ def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """The points of two files; columns are matched by name where both have names, and must then be the same."""
     (points_x, names_x), (points_y, names_y) = read_points(Path(x)), read_points(Path(y))
     if names_x is None or names_y is None:
+        own = names_x or names_y
+        unnamed = Path(x if names_x is None else y)
+        if own is not None and _kind(unnamed) not in (".npy", ".npz") and points_x.shape[1] == points_y.shape[1]:
+            remark_by_place(str(unnamed), own, True)
         return points_x, points_y
     places = {name: place for place, name in enumerate(names_y)}
     if missing := [name for name in names_x if name not in places]:
@@ -217,7 +222,7 @@ def load_pair(x: str | Path, y: str | Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
-    """`(n, d)` numbers and the names of their columns; `.npy` is memory-mapped, of a `.npz` the first array is taken.
+    """`(n, d)` numbers and the names of their columns; `.npy` is memory-mapped.
 
     Any problem (no such file, text, lines of different length, NaN) raises an `ArgumentError` with one line.
     """
@@ -225,7 +230,7 @@ def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
     names = None
     if kind in (".npy", ".npz"):
         points = read_arrays(path)
-        points = points if kind == ".npy" else next(iter(points.values()), np.empty(0))
+        points = points if kind == ".npy" else array_of_points(points, str(path))
     else:
         table = read_table(path)
         names = table.frame.columns.tolist() if table.named else None
@@ -255,7 +260,7 @@ def read_points(path: Path) -> tuple[np.ndarray, list[str] | None]:
 def _kind(path: Path) -> str:
     check_regular(path)
     if not path.is_file():
-        raise ArgumentError(f"{path}: does not exist.")
+        raise ArgumentError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'does not exist'}.")
     kind = tablefiles.ending(path)
     if kind not in FORMATS:
         raise ArgumentError(f"{path}: {kind or 'no ending'} is not known; use {', '.join(FORMATS)}.")

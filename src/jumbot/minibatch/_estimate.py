@@ -144,6 +144,8 @@ def estimate(
     >>> low < result.value < high
     True
     """
+    if isinstance(m, np.ndarray) and m.ndim == 0:
+        m = m.item()
     check_same_columns("x, y", x, y)
     source, target = _read_points(x, y, cost)
     sizes = _check_sizes(m, source, target)
@@ -165,7 +167,7 @@ def estimate(
 
 
 def _several(m: Any) -> bool:
-    return isinstance(m, Sequence | np.ndarray) and not isinstance(m, str) and np.ndim(m) > 0
+    return isinstance(m, Sequence | np.ndarray) and not isinstance(m, str)
 
 
 def _check_sizes(m: Any, x: Points, y: Points) -> list[int]:

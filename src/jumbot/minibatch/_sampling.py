@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.files import read_arrays
+from jumbot._base.files import array_of_points, read_arrays
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import check_dense
+from jumbot.transport._checks import check_dense, check_unmasked
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run_range
 
@@ -182,10 +182,7 @@ def _open(name: str, path: Path) -> Any:
     if path.suffix == ".npy":
         return read_arrays(path)
     if path.suffix == ".npz":
-        arrays = read_arrays(path)
-        if not arrays:
-            raise ArgumentError(f"{name}: {path} contains no array.")
-        return next(iter(arrays.values()))
+        return array_of_points(read_arrays(path), f"{name}: {path}")
     raise ArgumentError(f"{name}: {path.name} is neither .npy nor .npz; load it first and pass the array.")
 
 
@@ -193,6 +190,7 @@ def as_weights(name: str, weights: Any, n: int) -> np.ndarray | None:
     """Weights of all points in float64, or None for uniform of mass one."""
     if weights is None:
         return None
+    check_unmasked(weights, name)
     try:
         out = np.asarray(weights.detach().cpu() if isinstance(weights, Tensor) else weights, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

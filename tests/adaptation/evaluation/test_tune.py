@@ -260,3 +260,9 @@ def test_parallel_jobs_from_a_plain_script(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_fewest_candidates_are_tried(jobs: int, tmp_path: Path, blobs: Callable[..., Pair]) -> None:
+    """Both are trained to the end at once, so no run is left for the processes."""
+    assert jumbot.tune(*blobs(), out=tmp_path / "tuned", runs=2, steps=4, jobs=jobs).model is not None
