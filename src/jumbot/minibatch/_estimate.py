@@ -284,7 +284,7 @@ class _Work:
             # (with "ones" it is infinite at a weight of zero, which plays no part)
             scaled = slopes if w is None else np.where(w.numpy() > 0, slopes, 0.0) * w.numpy() * self.m
             self.influence[side].add(index, scaled)
-        if self.builder is not None and out.plan is not None:
+        if self.builder is not None:
             self.builder.add(I, J, out.plan)
         self.short += len(out.unsolved)
         return out.value

@@ -228,7 +228,7 @@ class Solved:
         pairs = (self.value, part.value), (self.gap, part.gap), *zip(self.slopes, part.slopes, strict=True)
         for mine, new in pairs:
             mine[at] = new
-        if self.plan is not None and part.plan is not None:
+        if self.plan is not None:
             self.plan[at] = part.plan
 
 

@@ -102,6 +102,14 @@ def uncompiled(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return eager
 
 
+def apart(function: Callable[..., Any], uncompiled: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """The call out of the reach of `torch.compile`, by the `uncompiled` function, and of `torch.autocast`."""
+    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
+        return uncompiled(*arguments, **settings)
+    with torch.autocast(autocast(arguments[0]) or "cpu", enabled=False):
+        return function(*arguments, **settings)
+
+
 def from_numpy(array: np.ndarray) -> Tensor:
     """The array's own memory if torch can use it, otherwise a copy: of read-only arrays and those with negative
     strides.

@@ -313,43 +313,45 @@ def _none(problem: Problem, k: int) -> Tensor:
 
 def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     """dOT/da (k = 0) or dOT/db (k = 1), `(B, n)` or `(B, m)` in float64."""
+    f, g = centre(problem, outcome.f, outcome.g) if problem.epsilon > 0 else (outcome.f, outcome.g)
+    marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
+    closed = None if problem.closed is None else problem.closed.rows if k == 0 else problem.closed.columns
+    return weight_slope(problem, k, (f, g)[k], marginal, partial(_soft_minima, problem, (f, g)[1 - k], k), closed)
+
+
+def _soft_minima(problem: Problem, other: Tensor, k: int) -> Tensor:
+    """Of side k over all points of the other, by their potentials."""
+    epsilon, (side, weights) = problem.epsilon, problem.sides[1 - k]
+    far = _FAR * max(1.0, epsilon, *(s.tau for s, _ in problem.sides if not s.hard))
+    if problem.closed is not None:  # a first bit of weight here opens points that are closed for lack of it
+        closed = problem.closed.columns if k == 0 else problem.closed.rows
+        price = side.step(torch.full_like(other, far), weights, epsilon)
+        other, weights = torch.where(closed, price, other), problem.given[1 - k]
+    cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, _FAR * far)
+    cost = cost if k == 0 else cost.mT
+    log_terms = (other[..., None, :] - cost) / epsilon + torch.log(weights)[..., None, :]
+    return -epsilon * torch.logsumexp(log_terms, -1)
+
+
+def weight_slope(
+    problem: Problem, k: int, potential: Tensor, marginal: Tensor, soft: Callable[[], Tensor], closed: Tensor | None
+) -> Tensor:
+    """The derivative of the value in the weights of side k, from its potential, its marginal and its soft minima."""
     epsilon, (side, weights) = problem.epsilon, problem.sides[k]
     mass = problem.given[1 - k].sum(-1, keepdim=True)
-    f, g = centre(problem, outcome.f, outcome.g) if epsilon > 0 else (outcome.f, outcome.g)
-    potential, other = (f, g) if k == 0 else (g, f)
-    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > TRACE).all()):
-        marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
+    product = epsilon > 0 and problem.reference == "product"
+    if product and not side.hard and bool((weights > TRACE).all()):
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
-    elif epsilon > 0 and problem.reference == "product":
-        other_side, other_weights = problem.sides[1 - k]
-        far = _FAR * max(1.0, epsilon, *(s.tau for s, _ in problem.sides if not s.hard))
-        if problem.closed is not None:  # a first bit of weight here opens points that are closed for lack of it
-            closed = problem.closed.columns if k == 0 else problem.closed.rows
-            price = other_side.step(torch.full_like(other, far), other_weights, epsilon)
-            other, other_weights = torch.where(closed, price, other), problem.given[1 - k]
-        cost = problem.cost if problem.blocked is None else problem.cost.masked_fill(problem.blocked, _FAR * far)
-        cost = cost if k == 0 else cost.mT
-        log_terms = (other[..., None, :] - cost) / epsilon + torch.log(other_weights)[..., None, :]
-        soft = -epsilon * torch.logsumexp(log_terms, -1)
+    elif product:
+        minima = soft()
         # a point without weight does not affect the gap, so its potential is set to the best one here
-        potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
+        potential = torch.where(weights > 0, potential, side.step(minima, weights, epsilon))
         # (P1)_i / a_i without dividing by a_i
-        ratio = torch.exp((potential - soft) / epsilon)
-        gradient = side.weight_gradient(potential, weights)
-        gradient = gradient + epsilon * (mass - ratio)
+        ratio = torch.exp((potential - minima) / epsilon)
+        gradient = side.weight_gradient(potential, weights) + epsilon * (mass - ratio)
     else:
         gradient = side.weight_gradient(potential, weights)
-    shut = None if problem.closed is None else problem.closed.rows if k == 0 else problem.closed.columns
-    return with_closed_points(problem, k, gradient, shut)
-
-
-def with_closed_points(problem: Problem, k: int, gradient: Tensor, closed: Tensor | None) -> Tensor:
-    """The gradient in weights: a closed point loses all of its weight, and equal masses stay equal."""
-    side, weights = problem.sides[k]
-    if closed is not None:
-        mass = problem.given[1 - k].sum(-1, keepdim=True)
+    if closed is not None:  # all of its weight is lost
         lost = side.lost_gradient(problem.given[k])
-        gradient = torch.where(
-            closed, lost + (problem.epsilon * mass if problem.reference == "product" else 0.0), gradient
-        )
+        gradient = torch.where(closed, lost + (epsilon * mass if problem.reference == "product" else 0.0), gradient)
     return _along_equal_masses(problem, weights, gradient)

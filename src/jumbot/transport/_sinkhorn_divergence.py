@@ -14,7 +14,7 @@ from jumbot._base.options import check_non_negative, check_whole
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
 from jumbot.transport import _debiased, _placement
-from jumbot.transport._checks import Array, as_tensor, autocast, read_clouds, uncompiled
+from jumbot.transport._checks import Array, apart, as_tensor, autocast, read_clouds, uncompiled
 from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned
 from jumbot.transport._problem import Terms, make_problem
@@ -106,7 +106,9 @@ def sinkhorn_divergence(
     True
     """
     if torch.compiler.is_compiling() or autocast(x):
-        return _apart(
+        return apart(
+            sinkhorn_divergence,
+            _uncompiled,
             x,
             y,
             a,
@@ -180,14 +182,6 @@ def _streamed(inputs: Any, cost: str | Cost, terms: Terms, tol: float, limit: in
     values = [s._in_double.reshape(()) for s in found]
     below = values[1] - gaps[1], values[2] - gaps[2]
     return debiased(values[0], *below, terms.epsilon, excess_mass(a, b)).reshape(shape)
-
-
-def _apart(x: Array, *others: Array | None, **settings: Any) -> Any:
-    """`sinkhorn_divergence` out of the reach of `torch.compile` and `torch.autocast`."""
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision
-        return _uncompiled(x, *others, **settings)
-    with torch.autocast(autocast(x) or "cpu", enabled=False):
-        return sinkhorn_divergence(x, *others, **settings)
 
 
 _uncompiled = uncompiled(sinkhorn_divergence, "jumbot.sinkhorn_divergence")

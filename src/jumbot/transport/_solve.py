@@ -15,7 +15,7 @@ from torch import Tensor
 from jumbot._base.options import check_non_negative, check_whole
 from jumbot.errors import UnboundedError, hinting
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, autocast, read_start, uncompiled
+from jumbot.transport._checks import Array, apart, as_tensor, autocast, read_start, uncompiled
 from jumbot.transport._gradients import Inputs
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import LARGE, bytes_per_entry, check_room, placed
@@ -136,7 +136,9 @@ def solve(
             [0.0000, 0.5000]], dtype=torch.float64)
     """
     if torch.compiler.is_compiling() or autocast(cost):
-        return _apart(
+        return apart(
+            solve,
+            _uncompiled,
             cost,
             a,
             b,
@@ -170,14 +172,6 @@ def solve(
     solution = solve_problem(problem, start, tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution
-
-
-def _apart(cost: Array, *weights: Array | None, **settings: Any) -> Solution:
-    """`solve` out of the reach of `torch.compile` and `torch.autocast`."""
-    if torch.compiler.is_compiling():  # one break of the graph, instead of one for each decision and each field read
-        return _uncompiled(cost, *weights, **settings)
-    with torch.autocast(autocast(cost) or "cpu", enabled=False):
-        return solve(cost, *weights, **settings)
 
 
 def _broadcast(cost: Tensor, a: Tensor | None, b: Tensor | None) -> Tensor:

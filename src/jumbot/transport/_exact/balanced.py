@@ -221,4 +221,4 @@ def _keep_marginals(plan: Array, a: Array, b: Array, rows: Array, columns: Array
 
 def _middle(above: Array, below: Array, a: Array, b: Array) -> float:
     """The middle of [max below, min above], over the points that have weight."""
-    return float(above[a > 0].min() + below[b > 0].max()) / 2 if a.any() else 0.0
+    return float(above[a > 0].min() + below[b > 0].max()) / 2

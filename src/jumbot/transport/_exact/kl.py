@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from jumbot.errors import ArgumentError, UnboundedError
+from jumbot.errors import UnboundedError
 from jumbot.transport._exact.interior_point import interior_point
 from jumbot.transport._exact.potentials import (
     CAREFUL,
@@ -132,9 +132,9 @@ def kl(
 ) -> tuple[Array, Array, Array, int]:
     """min_{P >= 0} <C, P> + tau_a KL(P1 | a) + tau_b KL(P'1 | b),   KL(x | y) = sum x log(x/y) - x + y.
 
-    `cost` is `(n, m)`; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is exact. Returns
-    the plan, potentials with f_i + g_j <= C_ij, and the iterations taken to the relative gap `tol` (or short
-    of it): sweeps of majorisation-minimisation, then of an interior point where those would be slow.
+    `cost` is `(n, m)`, and both sides have mass; one of `tau_a`, `tau_b` may be `math.inf`, and then that marginal is
+    exact. Returns the plan, potentials with f_i + g_j <= C_ij, and the iterations taken to the relative gap `tol` (or
+    short of it): sweeps of majorisation-minimisation, then of an interior point where those would be slow.
 
     >>> plan, f, g, _ = kl(np.ones((1, 1)), np.ones(1), np.ones(1), 1.0, 1.0, tol=1e-9, max_iterations=100)
     >>> bool(np.isclose(plan[0, 0], math.exp(-0.5)))
@@ -143,21 +143,12 @@ def kl(
     rows, columns = a > 0, b > 0
     if rows.all() and columns.all():
         return _positive((cost, a, b, tau_a, tau_b), tol, max_iterations, start)
-    plan, f, g, iterations = np.zeros(cost.shape), np.zeros(a.shape), np.zeros(b.shape), 0
-    if rows.any() and columns.any():
-        inside = np.ix_(rows, columns)
-        within = cost[inside], a[rows], b[columns], tau_a, tau_b
-        near = start and (start[0][rows], start[1][columns])
-        plan[inside], f[rows], g[columns], iterations = _positive(within, tol, max_iterations, near)
-    elif (rows.any() and tau_a == math.inf) or (columns.any() and tau_b == math.inf):
-        raise ArgumentError(
-            f"one side has to transport all its mass, the other has none: masses {a.sum():g} and {b.sum():g}"
-        )
-    else:
-        f[rows], g[columns] = _EMPTY * tau_a, _EMPTY * tau_b
+    plan, f, g, inside = np.zeros(cost.shape), np.zeros(a.shape), np.zeros(b.shape), np.ix_(rows, columns)
+    near = start and (start[0][rows], start[1][columns])
+    within = cost[inside], a[rows], b[columns], tau_a, tau_b
+    plan[inside], f[rows], g[columns], iterations = _positive(within, tol, max_iterations, near)
     # a point without weight gets the potential of its first grain, so that gradients in the weights are right
-    if columns.any():
-        f[~rows] = np.minimum((cost[~rows][:, columns] - g[columns]).min(1), _MOST * tau_a)
+    f[~rows] = np.minimum((cost[~rows][:, columns] - g[columns]).min(1), _MOST * tau_a)
     g[~columns] = np.minimum((cost[:, ~columns] - f[:, None]).min(0), _MOST * tau_b)
     return plan, f, g, iterations
 

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport._curvature import TRACE, System, refusal
+from jumbot.transport._curvature import System, refusal
 from jumbot.transport._entropic.translation import centre
-from jumbot.transport._gradients import Barred, Held, edge, graphed, with_closed_points
+from jumbot.transport._gradients import Barred, Held, edge, graphed, weight_slope
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.gibbs import inner
 from jumbot.transport._points.callable_tiles import CallableTiles
@@ -55,26 +55,18 @@ def point_gradients(solved: Solved, needed: tuple[bool, bool]) -> list[Tensor | 
 
 
 def weight_gradient(solved: Solved, k: int) -> Tensor:
-    """dOT/da (k = 0) or dOT/db (k = 1), `(n,)` or `(m,)`: as `autograd.weight_gradient`, soft minima by a pass."""
-    problem, epsilon = solved.problem, solved.problem.epsilon
-    side, weights = problem.sides[k]
+    """dOT/da (k = 0) or dOT/db (k = 1), `(n,)` or `(m,)`; soft minima by a pass."""
+    problem, stream = solved.problem, solved.stream
     f, g = centre(problem, solved.f, solved.g)
-    potential, mass = (f, g)[k], problem.given[1 - k].sum(-1, keepdim=True)
-    if problem.reference == "product":
-        rows = torch.from_numpy((solved.proof.rows, solved.proof.columns)[k])[None]
-        ratio = rows / torch.where(weights > TRACE, weights, 1.0)
-        if not bool((weights > TRACE).all()) or side.hard:
-            # a point without weight leaves no trace in the gap, so its potential is set here to the best one
-            other = exponents(problem, solved.stream.closed, f, g)[1 - k]
-            soft = -epsilon * torch.from_numpy(solved.stream.log_sums(k, other, None, np.float64))[None]
-            potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
-            ratio = torch.exp((potential - soft) / epsilon)
-        gradient = side.weight_gradient(potential, weights) + epsilon * (mass - ratio)
-    else:
-        gradient = side.weight_gradient(potential, weights)
-    shut = solved.stream.closed[k]
+    marginal = torch.from_numpy((solved.proof.rows, solved.proof.columns)[k])[None]
+    shut = stream.closed[k]
     closed = None if shut is None or not shut.any() else torch.from_numpy(shut)[None]
-    return with_closed_points(problem, k, gradient, closed)[0]
+
+    def soft() -> Tensor:
+        other = exponents(problem, stream.closed, f, g)[1 - k]
+        return -problem.epsilon * torch.from_numpy(stream.log_sums(k, other, None, np.float64))[None]
+
+    return weight_slope(problem, k, (f, g)[k], marginal, soft, closed)[0]
 
 
 class SampleValue(torch.autograd.Function):
