@@ -41,12 +41,12 @@ hospitals | survival | nwtco | rel | seqno study edrel in.subcohort
     study == 3 -> study == 4
 """
 TRAVEL = """
-travel | nycflights13 | flights | arr_delay > 15 | year month day dep_time arr_time arr_delay flight tailnum origin dest air_time time_hour
+travel | nycflights13 | flights | arr_delay > 15 | year month day dep_time arr_time flight tailnum origin dest air_time time_hour
     origin == 'EWR' -> origin == 'LGA'
     month in (1, 2) -> month in (7, 8)
 travel | modeldata | deliveries | time_to_delivery > 27 | time_to_delivery day
     day in ('Mon', 'Tue', 'Wed', 'Thu') -> day in ('Sat', 'Sun')
-"""
+"""  # noqa: E501
 
 
 def outside_tasks(folder: Path, seed: int = 0) -> Iterator[Rows]:

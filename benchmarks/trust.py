@@ -366,7 +366,7 @@ def _helps(harm: Harm, sure: float | None, least: float) -> bool:
         return False
     if harm.modularity is None or sure is None:
         return harm.gain > max(least, harm.error)
-    return harm.modularity > sure * harm.modularity_error and harm.gain > -LEAST_GAIN
+    return harm.modularity > sure * harm.modularity_error and not harm.overruled
 
 
 def ends(lines: list[dict[str, Any]]) -> str:

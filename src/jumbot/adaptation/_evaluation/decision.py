@@ -122,7 +122,7 @@ def weigh_harm(
     `gained` `(m,)` is given if the classes of the source form neighbourhoods (`Panel.neighbours`).  The adapted
     classifier is then chosen if its modularity on the target is larger by two standard errors, unless the votes v put
     it behind by 2 points and by two standard errors: if the target has only one class, dividing it into neighbourhoods
-    is wrong.  Otherwise it is chosen if the votes put it ahead, by 2 points and by the standard error of the difference:
+    is wrong.  Otherwise it is chosen if the votes put it ahead, by 2 points and by a standard error of the difference:
 
     .. math:: \bar d > \max(0.02,\; \mathrm{sd}(d) / \sqrt{k}), \quad d = v_{\mathrm{adapted}} - v_{\mathrm{alone}}
 
