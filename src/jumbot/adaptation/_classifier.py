@@ -15,6 +15,7 @@ from jumbot.adaptation._base_estimator import AdaptationEstimator, warn_of_no_ta
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Harm, warn_of_harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
+from jumbot.adaptation._evaluation.measures import UNLABELLED, Evaluation, evaluate
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
 from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
@@ -263,6 +264,25 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             The probabilities, in the order of `classes_`.
         """
         return torch.from_numpy(self._scores(X, prior)).softmax(-1).numpy()
+
+    def evaluate(self, X: Any, y: Any) -> Evaluation:
+        """Compare predictions with labels.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The rows.
+        y : array of shape (n,)
+            Their labels; rows with labels other than those of the source are left out.
+
+        Returns
+        -------
+        Evaluation
+            The accuracy, its mean over classes, and the confusion.
+        """
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        truth = np.array([places.get(label, UNLABELLED) for label in np.asarray(y).ravel().tolist()], np.int64)
+        return evaluate(self._scores(X), truth, [str(label) for label in self.classes_])
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:
