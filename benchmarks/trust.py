@@ -3,6 +3,7 @@
     python -m benchmarks.trust [--seeds 0] [--families heart gas] [--out results/trust]     # trains, a line per network
     python -m benchmarks.trust --table [--out results/trust]                                # reads those lines
     python -m benchmarks.trust --new [--table]    # the same of `benchmarks.new_tasks`, which no constant was chosen on
+    python -m benchmarks.trust --outside FOLDER [--table]                           # and of `benchmarks.outside_tasks`
 
 Every task of `benchmarks.shift_tasks` is trained by source-only and by JUMBOT with the defaults of `jumbot.adapt`, on
 folds of the source and on all of it, as `jumbot.adapt` does; truth is that of these networks.
@@ -30,6 +31,7 @@ from torch import Tensor
 
 from benchmarks.new_tasks import new_tasks
 from benchmarks.origin import origin
+from benchmarks.outside_tasks import outside_tasks
 from benchmarks.shift_tasks import FAMILIES, Rows, tasks
 from jumbot.adaptation._config import make_config
 from jumbot.adaptation._domains import Domains
@@ -40,7 +42,8 @@ from jumbot.adaptation._evaluation.votes import Witness, counted_votes, estimate
 from jumbot.adaptation._evaluation.whole_target import diagnose_domains
 from jumbot.adaptation._judging import Judged, calibrated
 from jumbot.adaptation._training.witnesses import Witnesses, train_network, train_witnesses
-from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._arrays import TensorSamples
+from jumbot.data._domain import ArraySamples, Domain, Samples
 from jumbot.data._sources import ReadData
 
 METHODS = ("source-only", "jumbot")
@@ -74,8 +77,8 @@ class Final:
 def study(task: Rows, seed: int) -> Study:
     """Train source-only and JUMBOT on folds and on the whole source, with the functions that `jumbot.adapt` calls."""
     classes = tuple(map(str, range(int(task.y.max()) + 1)))
-    source = Domain("source", ArraySamples(task.X), task.y.astype(np.int64), classes)
-    target = Domain("target", ArraySamples(task.X_target))
+    source = Domain("source", _samples(task.X), task.y.astype(np.int64), classes)
+    target = Domain("target", _samples(task.X_target))
     configs = {method: make_config(source, method, None, {"seed": seed}) for method in METHODS}
     domains = Domains(ReadData(source, target, None, None), configs["jumbot"])
     witnesses = train_witnesses(domains.training_data, list(configs.values()))
@@ -90,6 +93,10 @@ def study(task: Rows, seed: int) -> Study:
         predicted = found.scores(logits).argmax(-1).numpy()
         finals[method] = Final(logits, diagnosis.class_proportions, near, predicted, estimate)
     return Study(witnesses, finals, task.y_target)
+
+
+def _samples(X: Array) -> Samples:
+    return ArraySamples(X) if X.ndim == 2 else TensorSamples(X, "signal")
 
 
 def record(task: Rows, seed: int) -> list[dict[str, Any]]:
@@ -359,7 +366,7 @@ def _helps(harm: Harm, sure: float | None, least: float) -> bool:
         return False
     if harm.modularity is None or sure is None:
         return harm.gain > max(least, harm.error)
-    return harm.modularity > sure * harm.modularity_error and harm.gain > -LEAST_GAIN
+    return harm.modularity > sure * harm.modularity_error and not harm.overruled
 
 
 def ends(lines: list[dict[str, Any]]) -> str:
@@ -416,15 +423,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--new", action="store_true", help="the tasks of benchmarks.new_tasks, in new.jsonl")
+    parser.add_argument("--outside", type=Path, metavar="FOLDER", help="the tasks of benchmarks.outside_tasks")
     wanted = parser.parse_args()
-    file = wanted.out / ("new.jsonl" if wanted.new else "records.jsonl")
+    judges = wanted.new or wanted.outside
+    file = wanted.out / ("outside.jsonl" if wanted.outside else "new.jsonl" if wanted.new else "records.jsonl")
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     if not wanted.table:
         wanted.out.mkdir(parents=True, exist_ok=True)
         done = {(x["family"], x["task"], x["seed"]) for x in lines}
         for seed in wanted.seeds:
-            for task in in_turns(new_tasks(seed) if wanted.new else tasks(seed=seed)):
-                if not (wanted.new or task.family in wanted.families) or (task.family, task.name, seed) in done:
+            for task in in_turns(_wanted(wanted, seed)):
+                if not (judges or task.family in wanted.families) or (task.family, task.name, seed) in done:
                     continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
@@ -433,7 +442,13 @@ def main() -> None:
                 with file.open("a") as opened:
                     opened.writelines(json.dumps(line) + "\n" for line in found)
                 print(task.family, task.name, [line["accuracy"] for line in found], found[1]["seconds"], flush=True)
-    print(ends(lines) if wanted.new else table(lines))
+    print(ends(lines) if judges else table(lines))
+
+
+def _wanted(wanted: argparse.Namespace, seed: int) -> Iterator[Rows]:
+    if wanted.outside:
+        return outside_tasks(wanted.outside, seed)
+    return new_tasks(seed) if wanted.new else tasks(seed=seed)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -41,6 +42,20 @@ def test_adapts(rows: tuple[np.ndarray, ...]) -> None:
     assert adapted.score(moved, y) > max(alone, 0.95)
     assert adapted.transform(moved).shape == (240, adapted.n_components)
     np.testing.assert_allclose(adapted.predict_proba(moved).sum(1), 1)
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], ["b", "a", "c"], [-1, 5, 9]])
+def test_evaluate_shows_accuracy_and_mean_over_classes(rows: tuple[np.ndarray, ...], names: list[Any]) -> None:
+    X, y, moved = rows
+    y, how = np.array(names)[y], {"random_state": 0, "steps": 20}
+    clf = jumbot.DomainAdaptationClassifier("source-only", **how).fit(X, y, X_target=moved)
+    some = np.concatenate([np.flatnonzero(y == names[0])[:40], np.flatnonzero(y == names[1])[:7]])
+    found, predicted = clf.evaluate(moved[some], y[some]), clf.predict(moved[some])
+    assert found.accuracy == clf.score(moved[some], y[some])
+    assert found.mean_class_accuracy == pytest.approx(balanced_accuracy_score(y[some], predicted))
+    assert f"mean over classes {100 * found.mean_class_accuracy:.1f} %" in str(found)
+    others = np.where(np.arange(len(some)) < 9, 77, y[some].astype(object))  # no class of the source
+    assert (clf.evaluate(moved[some], others).left_out, found.left_out) == (9, 0)
 
 
 def test_minus_one_marks_the_target(rows: tuple[np.ndarray, ...]) -> None:

@@ -26,6 +26,7 @@ from jumbot._shift.found import SHIFT, Few, compare_few, few_of
 from jumbot.adaptation._asked import Asked, Place, Wanted, check_run, complete, former_name, take_backbone
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
+from jumbot.adaptation._evaluation.decision import Harm, warn_of_harm
 from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Ended, finish
 from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, with_held_out
@@ -41,6 +42,7 @@ from jumbot.data._pair import collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import Given, ReadData, check_used, read_data
 from jumbot.errors import ArgumentError
+from jumbot.methods import SOURCE_ONLY
 
 _FOLDS, _TRAINED, _BASELINE = 0.5, 0.8, 0.9
 """Shares of a time budget: the ends of the folds, of training, and of the models trained for comparison."""
@@ -144,6 +146,11 @@ def adapt(
     jumbot.NotFiniteError
         If the loss becomes NaN or infinite during training.
 
+    Warns
+    -----
+    jumbot.NegativeTransferWarning
+        If a named method has probably made the predictions worse than those of source-only.
+
     Examples
     --------
     >>> import numpy as np
@@ -162,7 +169,19 @@ def adapt(
     given = Given(source, target, evaluate_on, labelled_target)
     asked = complete(given, Wanted(method, recipe, changes, how, module), run, config)
     with _held(asked) as noted:
-        return _train_and_report(asked, _prepare(asked, noted))
+        model = _train_and_report(asked, _prepare(asked, noted))
+    warn_of_harm(_harm(model))
+    return model
+
+
+def _harm(model: Model) -> Harm | None:
+    """The evidence that the method did harm; none if labels of the target show that it helped, as in the report."""
+    decision = model.decision
+    if decision is None or decision.harm is None or model.method["name"] == SOURCE_ONLY:
+        return None
+    from jumbot.report._presence import helped
+
+    return decision.harm if decision.harm.likely and not helped(model._record) else None
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,13 +13,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from jumbot._base.options import check
 from jumbot.adaptation._base_estimator import AdaptationEstimator, warn_of_no_target
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
-from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Harm
+from jumbot.adaptation._evaluation.decision import Harm, warn_of_harm
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis, as_predicted
+from jumbot.adaptation._evaluation.measures import UNLABELLED, Evaluation, evaluate
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._judging import calibrated
 from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
 from jumbot.data._domain import ArraySamples, Domain
-from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 
 
@@ -183,8 +183,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
         self.calibration_ = Calibration()
         self.diagnosis_, self.estimated_accuracy_, self.harm_ = self._judged(source, target)
         del self._judgement  # the folds' outputs on the target, which are no longer needed
-        if self.harm_ is not None and self.harm_.likely:
-            warnings.warn(str(self.harm_), NegativeTransferWarning, stacklevel=2)
+        warn_of_harm(self.harm_)
         return self
 
     def _known_classes(self, rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> Domain:
@@ -205,9 +204,7 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             return None, None, None
         judged, seed = self._judgement, self._config.training.seed % 2**31
         diagnosis, logits, near = self._explained(source, target, seed)
-        harm = None if judged.decision is None else judged.decision.harm
-        if self.method_ == SOURCE_ONLY or self.n_iter_ < LEAST_STEPS:
-            harm = None
+        harm = None if judged.decision is None or self.method_ == SOURCE_ONLY else judged.decision.harm
         self.calibration_, accuracy = calibrated(judged, self.method_, logits, diagnosis.class_proportions, near)
         predicted = self.calibration_.scores(logits, self.prior).argmax(-1).numpy()
         return as_predicted(diagnosis, predicted, source.labels, harm), accuracy, harm
@@ -267,6 +264,25 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             The probabilities, in the order of `classes_`.
         """
         return torch.from_numpy(self._scores(X, prior)).softmax(-1).numpy()
+
+    def evaluate(self, X: Any, y: Any) -> Evaluation:
+        """Compare predictions with labels.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            The rows.
+        y : array of shape (n,)
+            Their labels; rows with labels other than those of the source are left out.
+
+        Returns
+        -------
+        Evaluation
+            The accuracy, its mean over classes, and the confusion.
+        """
+        places = {label: place for place, label in enumerate(self.classes_.tolist())}
+        truth = np.array([places.get(label, UNLABELLED) for label in np.asarray(y).ravel().tolist()], np.int64)
+        return evaluate(self._scores(X), truth, [str(label) for label in self.classes_])
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from jumbot.adaptation._evaluation.accuracy import (
     target_shares,
     unknown,
 )
-from jumbot.adaptation._evaluation.decision import Decision, Harm, decide, kept, weigh_witnesses
+from jumbot.adaptation._evaluation.decision import LEAST_STEPS, Decision, Harm, decide, kept, weigh_witnesses
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED, one_class
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.sets import MOST_UNKNOWN, Guarantee, learn_guarantee
@@ -185,7 +185,7 @@ def _judge(
     if compared:
         harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
     if not automatic or harm is None:
-        return Judged(automatic, witnesses, kept(config.method, harm)), config
+        return Judged(automatic, witnesses, _named(config, pair.source, harm)), config
     decision = decide(harm, config.method)
     if decision.method == config.method:
         decision = decide(_weigh_whole(pair, config, witnesses, until), config.method)
@@ -239,7 +239,14 @@ def judge_after(
             decision = Decision(config.method, f"{config.method} {why}.")
         return Judged(automatic, witnesses, decision)
     harm = weigh_witnesses(witnesses.by_method[config.method], witnesses.by_method[SOURCE_ONLY])
-    return Judged(automatic, witnesses, decide(harm, config.method) if automatic else kept(config.method, harm))
+    decision = decide(harm, config.method) if automatic else _named(config, domains.source, harm)
+    return Judged(automatic, witnesses, decision)
+
+
+def _named(config: RunConfig, source: Domain, harm: Harm | None) -> Decision:
+    """The decision for a named method, without a comparison if it was hardly trained."""
+    trained = sum(config.training.lengths(len(source))[1:]) >= LEAST_STEPS
+    return kept(config.method, harm if trained else None)
 
 
 def maker(source: Domain, recipe: str | None, options: Mapping[str, Any]) -> Again:

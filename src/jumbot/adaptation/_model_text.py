@@ -39,8 +39,9 @@ def _takes(input: InputFormat) -> str:
 
 def _figures(found: Results) -> list[str]:
     lines = []
-    if found.accuracy is not None:
-        lines.append(f"  accuracy  {100 * found.accuracy:.1f} % by target labels, which training never saw")
+    if found.accuracy is not None and found.mean_class_accuracy is not None:
+        both = f"{100 * found.accuracy:.1f} %, mean over classes {100 * found.mean_class_accuracy:.1f} %,"
+        lines.append(f"  accuracy  {both} by target labels, which training never saw")
     elif found.rmse is not None:
         lines.append(f"  error     RMSE {found.rmse:.4g} by target labels, which training never saw")
     if found.estimated_accuracy is not None:

@@ -22,7 +22,7 @@ from jumbot.adaptation._runs.folder import RunFolder, outcome, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
 from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.bar import TimeUpError, pausing
-from jumbot.errors import ArgumentError, JumbotError, need, one_line
+from jumbot.errors import ArgumentError, JumbotError, NegativeTransferWarning, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
 _LEAST = 1e-3  # seconds of a run, which it refuses
@@ -121,7 +121,8 @@ class Run:
         return self
 
     def train(self, show: bool = False) -> None:
-        with pausing(math.inf if self.cut else self.seconds):
+        with pausing(math.inf if self.cut else self.seconds), warnings.catch_warnings():
+            warnings.simplefilter("ignore", NegativeTransferWarning)  # candidates are compared anyway
             try:
                 self._train(show, self.start_from)
             except OtherStartError:  # settings may depend on the target

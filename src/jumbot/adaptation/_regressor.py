@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from jumbot.adaptation._evaluation.diagnosis import Diagnosis
 from jumbot.adaptation._frame_rows import take
 from jumbot.adaptation._skada import SkadaCalls, sources_of, split_by_sign
 from jumbot.data._domain import ArraySamples, Domain
-from jumbot.errors import ArgumentError, NegativeTransferWarning
+from jumbot.errors import ArgumentError
 from jumbot.methods import SOURCE_ONLY
 
 
@@ -118,9 +117,6 @@ class DomainAdaptationRegressor(SkadaCalls, RegressorMixin, AdaptationEstimator)
         self.diagnosis_: Diagnosis | None = None
         if target is not None:
             self.diagnosis_ = self._explained(source, target)[0]
-            harm = None if self.decision_ is None else self.decision_.harm
-            if harm is not None and harm.likely and self.method_ != SOURCE_ONLY:
-                warnings.warn(str(harm), NegativeTransferWarning, stacklevel=2)
         return self
 
     def predict(self, X: Any, *, sample_domain: Any = None, allow_source: bool = False) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import METHOD, TrainingData, every_option, groups, reading
 from jumbot.cli._terminal import say
-from jumbot.errors import Stopped
+from jumbot.errors import NegativeTransferWarning, Stopped
 from jumbot.methods import METHODS
 
 
@@ -98,24 +99,26 @@ def main(arguments: Sequence[str]) -> int:
     keep_freed_memory()
     given = {} if wanted.source is None else reading(wanted, Reading)
     try:
-        model = adapt(
-            wanted.sources,
-            wanted.target,
-            labelled_target=wanted.labelled_target,
-            method=wanted.method,
-            recipe=wanted.recipe,
-            evaluate_on=wanted.evaluate_on,
-            out=wanted.out,
-            resume=wanted.resume,
-            start_from=wanted.start_from,
-            config=wanted.config,
-            minutes=wanted.minutes,
-            unknown=wanted.unknown,
-            show=True,
-            command=shlex.join(["jumbot", "adapt", *arguments]),
-            **given,
-            **changes,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NegativeTransferWarning)  # the summary has it
+            model = adapt(
+                wanted.sources,
+                wanted.target,
+                labelled_target=wanted.labelled_target,
+                method=wanted.method,
+                recipe=wanted.recipe,
+                evaluate_on=wanted.evaluate_on,
+                out=wanted.out,
+                resume=wanted.resume,
+                start_from=wanted.start_from,
+                config=wanted.config,
+                minutes=wanted.minutes,
+                unknown=wanted.unknown,
+                show=True,
+                command=shlex.join(["jumbot", "adapt", *arguments]),
+                **given,
+                **changes,
+            )
     except KeyboardInterrupt as stop:
         begun = (wanted.out / "config.json").exists()
         how = [str(stop)] * bool(str(stop)) + ["pass --resume to continue it" if begun else "nothing was begun"]

@@ -239,6 +239,18 @@ def test_neighbourhoods_decide_where_the_source_has_them() -> None:
         assert (against.helps, against.likely) == (False, True)
 
 
+def test_votes_that_disagree_do_not_overrule_the_neighbourhoods() -> None:
+    """If source-only predicts one class as simple models of the source do, they agree with it, wrongly."""
+    names = ("COT", "ATC", "agreement with logistic regression", "agreement with trees", "agreement with neighbours")
+    alone = dict(zip(names, (0.25, 0.83, 0.77, 0.77, 0.76), strict=True))
+    gained = 0.2 + np.resize([-0.2, 0.2], 400)
+    for adapted, helps in (((0.66, 0.65, 0.27, 0.24, 0.24), True), ((0.1, 0.4, 0.27, 0.24, 0.24), False)):
+        harm = weigh_harm(dict(zip(names, adapted, strict=True)), alone, 0.7, gained)
+        assert harm.gain < -0.2
+        assert (harm.helps, harm.likely) == (helps, not helps)
+        assert decide(harm, "jumbot").method == ("jumbot" if helps else "source-only")
+
+
 def test_neighbourhoods_are_asked_for_where_labels_follow_them() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 200)

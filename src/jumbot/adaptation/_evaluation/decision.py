@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -12,6 +13,7 @@ import numpy as np
 from jumbot._base.options import Measured, Portion
 from jumbot._base.schema import Record
 from jumbot.adaptation._evaluation.votes import Witness, counted_votes
+from jumbot.errors import NegativeTransferWarning
 from jumbot.methods import SOURCE_ONLY
 
 Array = np.ndarray[Any, Any]
@@ -19,13 +21,13 @@ Array = np.ndarray[Any, Any]
 LEAST_GAIN = 0.02
 """The least difference of the votes on the accuracy of both; it must also exceed one standard error."""
 SURE = 2.0
-"""Standard errors by which one modularity must be larger."""
+"""Standard errors by which one modularity must be larger, and by which votes must differ to overrule it."""
 NEARER = 0.03
 """Standard deviations by which adapted numbers must be closer to those of the reference models."""
 FEW = 0.02
 """Share of changed predictions below which both count as equal."""
 LEAST_STEPS = 50
-"""Steps of training below which both are still mostly chance."""
+"""Steps of training below which both are still mostly chance, so that a named method is not compared."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class Harm(Record):
         return bool(self.reasons)
 
     @property
+    def overruled(self) -> bool:
+        """Whether the votes are sure enough that the adapted classifier is worse to overrule its modularity."""
+        return bool(self.gain <= -max(LEAST_GAIN, SURE * self.error))
+
+    @property
     def helps(self) -> bool:
         """Whether to return the adapted classifier."""
         if self.changed < FEW:
@@ -89,7 +96,7 @@ class Harm(Record):
         if self.numbers:
             return bool(self.gain > NEARER)
         if self.modularity is not None:
-            return bool(self.modularity > SURE * self.modularity_error and self.gain > -LEAST_GAIN)
+            return bool(self.modularity > SURE * self.modularity_error and not self.overruled)
         return bool(self.gain > max(LEAST_GAIN, self.error))
 
     def __str__(self) -> str:
@@ -101,6 +108,12 @@ class Harm(Record):
         )
 
 
+def warn_of_harm(harm: Harm | None) -> None:
+    """Warn whoever called the caller that adaptation probably did harm, if that is likely."""
+    if harm is not None and harm.likely:
+        warnings.warn(str(harm), NegativeTransferWarning, stacklevel=3)
+
+
 def weigh_harm(
     adapted: Mapping[str, float], alone: Mapping[str, float], changed: float, gained: Array | None = None
 ) -> Harm:
@@ -108,8 +121,8 @@ def weigh_harm(
 
     `gained` `(m,)` is given if the classes of the source form neighbourhoods (`Panel.neighbours`).  The adapted
     classifier is then chosen if its modularity on the target is larger by two standard errors, unless the votes v put
-    it 2 points behind: if the target has only one class, dividing it into neighbourhoods is wrong.  Otherwise it is
-    chosen if the votes put it ahead, by 2 points and by the standard error of the difference:
+    it behind by 2 points and by two standard errors: if the target has only one class, dividing it into neighbourhoods
+    is wrong.  Otherwise it is chosen if the votes put it ahead, by 2 points and by a standard error of the difference:
 
     .. math:: \bar d > \max(0.02,\; \mathrm{sd}(d) / \sqrt{k}), \quad d = v_{\mathrm{adapted}} - v_{\mathrm{alone}}
 
