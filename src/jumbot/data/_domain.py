@@ -122,11 +122,20 @@ class SubsetSamples:
 
 
 class JoinedSamples:
-    """Several samples, one after the other; nothing is copied."""
+    """Several samples, one after the other, and the name of each; nothing is copied.
 
-    def __init__(self, parts: Sequence[Samples], kind: str) -> None:
-        self.parts, self.kind = tuple(parts), kind
-        self.ends = np.cumsum([len(part) for part in parts])
+    Those that are joined themselves are taken part by part.
+    """
+
+    def __init__(self, parts: Sequence[Samples], names: Sequence[str], kind: str) -> None:
+        self.parts: list[Samples] = []
+        self.names: list[str] = []
+        for part, name in zip(parts, names, strict=True):
+            joined = isinstance(part, JoinedSamples)
+            self.parts += part.parts if joined else [part]
+            self.names += part.names if joined else [name]
+        self.kind = kind
+        self.ends = np.cumsum([len(part) for part in self.parts])
 
     def __len__(self) -> int:
         return int(self.ends[-1])

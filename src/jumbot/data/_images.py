@@ -54,10 +54,8 @@ def read_images(
     rng: np.random.Generator | None = None,
 ) -> Tensor:
     """float32 `(b, channels, *size)` in [0, 1]: files are decoded at that size, arrays are resized."""
-    read = getattr(samples, "read", None)
-    if read is not None:
-        images: Tensor = read(indices, size, channels)
-        return images
+    if isinstance(samples, PictureSamples):
+        return samples.read(indices, size, channels)
     return resize(match_channels(samples.batch(indices, rng), channels), size)
 
 
