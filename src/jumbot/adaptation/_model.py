@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -24,10 +24,11 @@ from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluat
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
-from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
+from jumbot.adaptation._evaluation.task import Regression, Task
 from jumbot.adaptation._model_text import model_text
-from jumbot.adaptation._networks.build import build_network, check_sizes
+from jumbot.adaptation._networks.build import NetworkSpec, build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
+from jumbot.adaptation._runs.config_json import TaskFile
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile, Results, known_figures
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
@@ -388,21 +389,20 @@ class Model:
             The folder, which `jumbot.load` reads.
         """
         folder = Path(check("folder", folder, Path))
-        described = {
-            "format": FORMAT,
-            "jumbot": jumbot.__version__,
-            "task": task_to_json(self.task),
-            "classes": list(self.classes),
-            "input": asdict(self.input),
-            "network": dict(self.spec),
-            "method": dict(self.method),
-            "results": dict(self.results) or None,
-            "extractor": None if self.extractor is None else self.extractor.to_json(),
-            "crops": list(self.crops),
-            "temperature": self.temperature,
-            "offset": self.offset,
-        }
-        record = convert(described, ModelFile, folder / MODEL)
+        record = ModelFile(
+            format=FORMAT,
+            jumbot=jumbot.__version__,
+            classes=self.classes,
+            input=self.input,
+            network=NetworkSpec(**self.spec),
+            method=dict(self.method),
+            results=self._found,
+            extractor=None if self.extractor is None else self.extractor.describe(),
+            crops=self.crops,  # type: ignore[arg-type]
+            temperature=self.temperature,
+            task=TaskFile.of(self.task),
+            offset=self.offset,
+        )
         tensors = pack("network", self.network.state_dict())
         if self.nearness is not None:
             tensors |= pack("nearness", self.nearness.to_tensors())
@@ -553,20 +553,19 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         raise ArgumentError(f"backbone: got {type(backbone).__name__}; pass the module that it was trained with.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
-    spec = to_builtins(file.network)
     if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):
         raise ArgumentError(f"backbone: the model in {folder} was trained without your own module; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
-    check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
+    check_sizes(file.network, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
     return Model(
-        _network(spec, backbone, tensors, folder / WEIGHTS),
-        task_from_json(to_builtins(file.task), file.classes),
+        _network(file.network, backbone, tensors, folder / WEIGHTS),
+        file.task.to_task(file.classes),
         file.input,
-        spec,
+        to_builtins(file.network),
         file.method,
         {} if file.results is None else known_figures(file.results),
         folder if (folder / "config.json").exists() else None,
-        None if file.extractor is None else Extractor.from_json(to_builtins(file.extractor), backbone),
+        None if file.extractor is None else Extractor.of(file.extractor, backbone),
         file.crops,
         file.temperature,
         Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
@@ -575,7 +574,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     )
 
 
-def _network(spec: dict[str, Any], backbone: nn.Module | None, tensors: dict[str, Tensor], file: Path) -> Network:
+def _network(spec: NetworkSpec, backbone: nn.Module | None, tensors: dict[str, Tensor], file: Path) -> Network:
     """The network that `spec` describes, with the weights of `file`."""
     with torch.random.fork_rng(devices=[]):
         network = build_network(spec, backbone)

@@ -131,9 +131,8 @@ class JoinedSamples:
         self.parts: list[Samples] = []
         self.names: list[str] = []
         for part, name in zip(parts, names, strict=True):
-            joined = isinstance(part, JoinedSamples)
-            self.parts += part.parts if joined else [part]
-            self.names += part.names if joined else [name]
+            self.parts += part.parts if isinstance(part, JoinedSamples) else [part]
+            self.names += part.names if isinstance(part, JoinedSamples) else [name]
         self.kind = kind
         self.ends = np.cumsum([len(part) for part in self.parts])
 

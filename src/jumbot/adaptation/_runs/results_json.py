@@ -16,14 +16,9 @@ from jumbot.adaptation._evaluation.decision import Decision
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis
 from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation
 from jumbot.adaptation._evaluation.rivals import References
-from jumbot.adaptation._runs.config_json import (
-    DataFile,
-    ExtractorFile,
-    NetworkSpec,
-    TaskFile,
-    check_classes,
-    check_method,
-)
+from jumbot.adaptation._networks.build import NetworkSpec
+from jumbot.adaptation._networks.features import ExtractorFile
+from jumbot.adaptation._runs.config_json import DataFile, TaskFile, check_classes, check_method
 from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 
