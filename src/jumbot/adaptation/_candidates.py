@@ -41,19 +41,18 @@ def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant,
     ['source-only', 'jumbot tau=2', 'deepjdot', 'dann', 'jumbot tau=4', 'jumbot tau=1', 'jumbot tau=8',
     'jumbot tau=0.5']
     """
-    if task == "regression":
-        options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).to_json()["method"]
-        taus = [_jumbot("jumbot", {"tau": options["tau"]}, factor) for factor in TAUS]
-        return (Variant(SOURCE_ONLY, SOURCE_ONLY), taus[0], *(Variant(n, n) for n in _OTHERS[task]), *taus[1:])
-    options = make_config(None, "jumbot", recipe, {}).options
+    options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).options
     given = {name: float(getattr(options, name)) for name in PARTIAL}
+    others = [Variant(name, name) for name in _OTHERS[task]]
+    if task == "regression":
+        first, *more = (_jumbot("jumbot", {"tau": given["tau"]}, factor) for factor in TAUS)
+        return (Variant(SOURCE_ONLY, SOURCE_ONLY), first, *others, *more)
     is_partial = given["eta3"] / given["tau"] > _PARTIAL_FROM
     other = {name: value * PARTIAL[name] ** (-1 if is_partial else 1) for name, value in given.items()}
     words = ("jumbot partial", "jumbot") if is_partial else ("jumbot", "jumbot partial")
     tuned = [
         _jumbot(word, settings, factor) for factor in TAUS for word, settings in zip(words, (given, other), strict=True)
     ]
-    others = [Variant(name, name) for name in _OTHERS[task]]
     return (Variant(SOURCE_ONLY, SOURCE_ONLY), *tuned[:2], *others, *tuned[2:])
 
 

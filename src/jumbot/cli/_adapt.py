@@ -16,7 +16,7 @@ from jumbot.adaptation._config import check_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import METHOD, TrainingData, every_option, groups, reading
+from jumbot.cli._run_options import METHOD, TrainingData, groups, reading
 from jumbot.cli._terminal import say
 from jumbot.errors import Stopped
 from jumbot.methods import METHODS
@@ -74,8 +74,6 @@ def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Adapt,
         arguments,
-        "jumbot adapt",
-        every_option(),
         lambda given: groups([given.get("method") or "jumbot"], given.get("recipe")),
     )
     known = wanted.config is not None or wanted.resume

@@ -21,7 +21,7 @@ from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import TrainingData, every_option, groups, reading
+from jumbot.cli._run_options import TrainingData, groups, reading
 from jumbot.cli._terminal import say
 from jumbot.methods import METHODS
 
@@ -81,8 +81,6 @@ def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Compare,
         arguments,
-        "jumbot compare",
-        every_option(),
         lambda given: groups([read_variant(m).method for m in given.get("methods") or THREE], given.get("recipe")),
     )
     with usage_errors({"methods", "recipe", *changes}):

@@ -36,7 +36,7 @@ class Completion(Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    shell = parse(Completion, arguments, "jumbot completion").shell
+    shell = parse(Completion, arguments).shell
     print(fish() if shell == "fish" else (ZSH if shell == "zsh" else "") + bash(), end="")
     return 0
 

@@ -28,7 +28,7 @@ class Export(RunCommand):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Export, arguments, "jumbot export")
+    wanted = parse(Export, arguments)
     if wanted.file.exists():
         raise ArgumentError(f"{wanted.file}: already exists; choose another name.")
     model = wanted.load()

@@ -14,7 +14,7 @@ from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command, Group
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import every_option, groups
+from jumbot.cli._run_options import groups
 from jumbot.cli._terminal import say
 from jumbot.errors import suggest
 from jumbot.methods import METHODS
@@ -81,8 +81,6 @@ def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Reproduce,
         arguments,
-        "jumbot reproduce",
-        every_option(),
         _options_of,
     )
     given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
