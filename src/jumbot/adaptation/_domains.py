@@ -18,7 +18,8 @@ from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.adaptation._training.accelerator import device_of
 from jumbot.adaptation._training.parts import NetworkInput, TrainingData
 from jumbot.data import prepare
-from jumbot.data._augment import NO_CROPS, crop_transform
+from jumbot.data._augment import NO_CROPS, RESIZED, crop_transform
+from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
@@ -103,8 +104,6 @@ class Domains:
         inputs = config.inputs
         transform = crop_transform(self.crops)
         if transform is not None:
-            from jumbot.data._augment import RESIZED
-
             size = inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
             source,
@@ -137,8 +136,6 @@ class Domains:
 
     def _study(self, evaluated: Domain | None, config: RunConfig) -> Domain | None:
         """Apply `partial` and `thin` to the target and to the evaluation data, which are returned."""
-        from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
-
         if config.inputs.partial is not None:
             kept = partial_classes(config.inputs.partial, self.source.classes)
             self.target = keep_classes(self.target, kept)

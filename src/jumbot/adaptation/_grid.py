@@ -33,6 +33,7 @@ from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation._runs.results_json import Comparison
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.data._domain import Domain
+from jumbot.data._tables import domains_of
 from jumbot.errors import ArgumentError
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
@@ -135,8 +136,6 @@ def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
         names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         places = {name: str(path / name) for name in names}
     else:
-        from jumbot.data._tables import domains_of
-
         places = {name: f"{path}:{name}" for name in domains_of(path, column)}
     if len(places) < 2:
         raise ArgumentError(f"{path}: contains {len(places)} domains; all pairs need at least two. Pass SRC and TGT.")

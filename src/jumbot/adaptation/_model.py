@@ -25,6 +25,8 @@ from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
 from jumbot.adaptation._evaluation.task import Regression, Task
+from jumbot.adaptation._export import export as export_model
+from jumbot.adaptation._export import make_predictor
 from jumbot.adaptation._model_text import model_text
 from jumbot.adaptation._networks.build import NetworkSpec, build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
@@ -420,8 +422,6 @@ class Model:
         torch.nn.Module
             It takes a batch of raw samples as float32 tensors, and returns probabilities, or predicted numbers.
         """
-        from jumbot.adaptation._export import make_predictor
-
         return make_predictor(self)
 
     def export(self, file: str | Path) -> Path:
@@ -442,11 +442,9 @@ class Model:
         jumbot.ArgumentError
             If the name has another ending, or the network cannot be exported.
         """
-        from jumbot.adaptation._export import export
-
         file = check("file", file, Path)
         with progress(None, f"export to {Path(file).name}", slow=True):
-            return export(self, file)
+            return export_model(self, file)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the training run.

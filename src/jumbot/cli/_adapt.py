@@ -17,7 +17,7 @@ from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
 from jumbot.cli._run_options import METHOD, TrainingData, groups, reading
-from jumbot.cli._terminal import say
+from jumbot.cli._terminal import say, summary
 from jumbot.errors import Stopped
 from jumbot.methods import METHODS
 
@@ -91,7 +91,6 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot._base.distributed import group
     from jumbot.adaptation._adapt import adapt
     from jumbot.adaptation._training.accelerator import keep_freed_memory
-    from jumbot.cli._terminal import summary
 
     keep_freed_memory()
     given = {} if wanted.source is None else reading(wanted, Reading)

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from jumbot._base.files import write_text
+from jumbot._base.files import drawn, time_for_a_page, write_text
 from jumbot._base.options import Count, Positive
+from jumbot._base.progress import progress
 from jumbot._settings.places import check_comparison_place
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
@@ -144,8 +145,6 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
 
 def _write_reports(folders: Sequence[Path], begun: float, seconds: float) -> None:
     """A report for every run that has none, as long as there is time."""
-    from jumbot._base.files import drawn, time_for_a_page
-    from jumbot._base.progress import progress
     from jumbot.report._adaptation import write_report
 
     with progress(len(folders), "reports", least=1, slow=True) as advance:
@@ -159,8 +158,6 @@ def _write_tables(
     wanted: Compare, record: dict[str, Any], pairs: Sequence[Pair], folders: Sequence[Path]
 ) -> Path | None:
     """Print and write the table, and the page of all runs, whose path is returned."""
-    from jumbot._base.files import drawn
-    from jumbot._base.progress import progress
     from jumbot.adaptation._grid import evidence_of
     from jumbot.adaptation._runs.folder import accuracies, numbers_table, rules_table
     from jumbot.report._adaptation import write_report

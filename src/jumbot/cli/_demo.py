@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from jumbot._base.files import drawn
 from jumbot._base.options import Count, Seed
+from jumbot._base.progress import progress
 from jumbot._base.text_tables import mean_and_deviation
 from jumbot._settings.places import check_comparison_place
 from jumbot.adaptation._runs.variants import share_changes
@@ -55,8 +57,6 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot._base.files import drawn
-    from jumbot._base.progress import progress
     from jumbot.adaptation._grid import compare, folder_of
     from jumbot.adaptation._queue import Pair
     from jumbot.adaptation._runs.folder import accuracies

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot._base.options import Count, Seed
-from jumbot._paper import ITEMS, ONE_SEED, TRAINED
+from jumbot._paper import ITEMS, ONE_SEED, TRAINED, reproduce
 from jumbot._paper.targets import USUAL_METHODS, check_tasks, data_of_item, of_item, published
 from jumbot.adaptation._runs.variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
@@ -93,7 +93,6 @@ def main(arguments: Sequence[str]) -> int:
     with usage_errors({"methods", "tasks", *changes}):
         check_tasks(data_of_item(wanted.item, wanted.tasks), wanted.tasks)
         share_changes(wanted.methods or tuple(METHODS), data_of_item(wanted.item), changes)
-    from jumbot._paper import reproduce
     from jumbot.adaptation._training.accelerator import keep_freed_memory
 
     keep_freed_memory()

@@ -14,10 +14,11 @@ from torch.utils.data import Dataset
 from jumbot._settings.reading import Corrupt, Reading, TaskName, make_reading
 from jumbot.data._arrays import SparseSamples, as_numbers, from_arrays, with_labels
 from jumbot.data._column_kinds import few
-from jumbot.data._datasets import from_huggingface, is_huggingface, is_stream, read_stream, refuse_source
+from jumbot.data._datasets import from_huggingface, is_huggingface, is_stream, load_dataset, read_stream, refuse_source
 from jumbot.data._domain import Domain
+from jumbot.data._folders import load_files
 from jumbot.data._frames import as_table, is_frame
-from jumbot.data._images import is_picture
+from jumbot.data._images import OpenSamples, is_picture
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
@@ -237,8 +238,6 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
             refuse_source(data, name)
         return read_stream(data, labels, name, reading.kind, reading.task)
     if isinstance(data, Dataset):
-        from jumbot.data._datasets import load_dataset
-
         return load_dataset(data, labels, name=name, kind=reading.kind, task=reading.task)
     if issparse(data):
         check_kind(name, reading)
@@ -262,9 +261,6 @@ def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:
 
 
 def _from_list(items: Sequence[Any], name: str, corrupt: str) -> Domain:
-    from jumbot.data._folders import load_files
-    from jumbot.data._images import OpenSamples
-
     if isinstance(items[0], str | Path):
         return load_files(items, name=name, corrupt=corrupt)
     return Domain(name, OpenSamples(list(items)))

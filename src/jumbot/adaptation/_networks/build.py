@@ -13,6 +13,7 @@ from jumbot._base.options import Bounds, Count, Share, Whole, Width
 from jumbot._base.schema import Record
 from jumbot._settings.names import BUILT_IN, check_backbone
 from jumbot._settings.training import NetworkOptions
+from jumbot.adaptation._networks.backbones import make_backbone, output_width
 from jumbot.adaptation._networks.stems import (
     Directions,
     Pieces,
@@ -236,8 +237,6 @@ def build_network(spec: NetworkSpec, module: nn.Module | None = None) -> Network
     if module is None and spec.kind == "user":
         raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
     if module is None:
-        from jumbot.adaptation._networks.backbones import make_backbone
-
         module = make_backbone(spec.kind, weights=None).module
     if spec.width is not None and spec.bottleneck:
         module = Bottleneck(module, spec.width, spec.features)
@@ -287,21 +286,3 @@ def _around(
     if isinstance(network.backbone, Bottleneck):
         xavier(network.backbone.bottleneck)
     return network, spec
-
-
-def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """The width of the output of `module`, found by a dry run on one sample of zeros."""
-    training = module.training
-    module.eval()
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    try:
-        with torch.no_grad():
-            out = module(torch.zeros(1, *shape, device=device, dtype=dtype))
-    except Exception as error:
-        raise ArgumentError(f"backbone: fails on a sample of shape {shape}: {error}") from error
-    finally:
-        module.train(training)
-    if not isinstance(out, Tensor) or out.ndim != 2:
-        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise ArgumentError(f"backbone: returns {got} for one sample; it must return a tensor (batch, features).")
-    return out.shape[1]
