@@ -42,7 +42,7 @@ from jumbot.adaptation._training.checkpoint import load_module, load_weights
 from jumbot.adaptation._training.loop import Trained
 from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, rival_witnesses
 from jumbot.adaptation._written_tables import explanations
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, drawn_rows
 from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
 
@@ -178,7 +178,7 @@ def _diagnosed(run: Ended, earlier: Network) -> Found:
 
 def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:
     """The diagnosis before adaptation, of a few thousand samples: only its proportions and its entropy are compared."""
-    source, target = source.subset(_rows(len(source), _COMPARED)), target.subset(_rows(len(target), _COMPARED))
+    source, target = (one.subset(drawn_rows(len(one), _COMPARED)) for one in (source, target))
     z_source, _ = outputs(network, source)
     return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)
 
@@ -311,7 +311,7 @@ def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: b
 def _write_embeddings(run: Ended, found: Found, earlier: Network) -> None:
     """Some of each domain before and after adaptation, with labels or numbers."""
     source, target = run.domains.source, run.domains.target
-    of_source, of_target = _rows(len(source), _KEPT), _rows(len(target), _KEPT)
+    of_source, of_target = drawn_rows(len(source), _KEPT), drawn_rows(len(target), _KEPT)
     kept: dict[str, Any] = {}
     for when, network in (("after", found.model.network), ("before", earlier)):
         for name, some in (("source", source.subset(of_source)), ("target", target.subset(of_target))):
@@ -330,10 +330,6 @@ def _write_embeddings(run: Ended, found: Found, earlier: Network) -> None:
             kept["true_values"] = target.values[of_target]
     with replacing(run.folder.path / "embeddings.npz") as part, part.open("wb") as file:
         np.savez_compressed(file, **kept)
-
-
-def _rows(count: int, most: int) -> np.ndarray:
-    return np.arange(count) if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
 def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:

@@ -165,6 +165,23 @@ def sample_shape(samples: Samples) -> tuple[int, ...]:
     return tuple(shape if shape is not None else samples.batch(np.arange(1)).shape[1:])
 
 
+def drawn_rows(count: int, most: int, seed: int | Sequence[int] = 0) -> np.ndarray:
+    """At most `most` of the numbers below `count`, in their order; the same ones for the same seed."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+
+
+def even_rows(count: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers below `count`, as far apart as they can be.
+
+    >>> even_rows(101, 3), even_rows(2, 9)
+    (array([  0,  50, 100]), array([0, 1]))
+    """
+    found: np.ndarray = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
+    return found
+
+
 @dataclass(frozen=True)
 class Domain:
     """Samples of one domain, with labels if they are known.

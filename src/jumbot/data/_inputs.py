@@ -191,6 +191,12 @@ class InputFormat(Checked):
             raise ArgumentError(f"{domain.name}: contains {found} where {wanted} are expected.")
 
 
+def unscaled(pictures: Tensor, format: InputFormat) -> Tensor:
+    """Pictures before `InputFormat.scale`: in [0, 1], unless they are used as they are."""
+    mean, std = (pictures.new_tensor(values)[:, None, None] for values in PIXELS[format.pixels])
+    return pictures * std + mean
+
+
 class FormattedSamples:
     """Raw samples in an `InputFormat`, converted batch by batch."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import in_blocks, kind_of_column, numbers_of, plain_columns
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, even_rows
 from jumbot.data._other_units import other_units
 from jumbot.data._remarks import remark
 from jumbot.data._tables import TableSamples
@@ -88,8 +88,7 @@ def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
 def _rows(domain: Domain) -> np.ndarray:
     """Those that are looked at."""
     most = max(min(_ROWS, _NUMBERS // max(domain.shape[0], 1)), _FEWEST)
-    found: np.ndarray = np.unique(np.linspace(0, len(domain) - 1, min(most, len(domain))).round().astype(int))
-    return found
+    return even_rows(len(domain), most)
 
 
 def _is_numeric(values: Any) -> bool:

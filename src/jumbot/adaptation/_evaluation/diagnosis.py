@@ -23,6 +23,7 @@ from jumbot.adaptation._evaluation.averaged_plans import (
     source_mass,
 )
 from jumbot.adaptation._evaluation.decision import Harm
+from jumbot.adaptation._evaluation.measures import total_variation
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -328,11 +329,6 @@ def less_explained(found: Diagnosis, received: Array | None) -> Diagnosis:
     )
 
 
-def _distance(p: Array, q: Array) -> float:
-    """The total variation, (1/2) sum |p - q|."""
-    return float(np.abs(p - q).sum() / 2)
-
-
 def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
     """The diagnosis with these predicted classes instead of those of the logits, and with the harm."""
     predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
@@ -377,7 +373,7 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
             f"{100 * disagreement:.0f} % of the explained samples lie among source samples of another class than the "
             "predicted one"
         )
-    deviation = _distance(predicted, proportions)
+    deviation = total_variation(predicted, proportions)
     if deviation > MOST_DEVIATION:
         reasons.append(f"predicted and estimated class proportions differ by {100 * deviation:.0f} %")
     return tuple(reasons)
@@ -390,7 +386,7 @@ def _signs_of_change(before: Diagnosis, proportions: Array, entropy: float) -> t
             f"before: it has {len(before.class_proportions)} classes, not {len(proportions)}; pass the diagnosis of "
             "the same target."
         )
-    moved = _distance(before.class_proportions, proportions)
+    moved = total_variation(before.class_proportions, proportions)
     if moved > MOST_MOVED:
         reasons.append(f"adaptation has moved the class proportions by {100 * moved:.0f} %")
     if entropy - before.entropy > MOST_ENTROPY:

@@ -75,6 +75,7 @@ class Classification:
 
     def evaluate(self, outputs: Tensor, domain: Domain) -> Evaluation:
         """Accuracies of logits, or of probabilities."""
+        assert domain.labels is not None
         return evaluate(outputs, domain.labels, self.classes)
 
 

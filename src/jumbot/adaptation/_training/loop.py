@@ -16,11 +16,11 @@ from torch import nn
 from jumbot._settings.training import Training
 from jumbot.adaptation._evaluation.modularity import trust_in_sources
 from jumbot.adaptation._evaluation.monitor import Monitor, Watch
-from jumbot.adaptation._evaluation.selection import best, check_rule
+from jumbot.adaptation._evaluation.selection import best
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.adaptation._runs.provenance import Start
 from jumbot.adaptation._training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
-from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
+from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up, training_bar
 from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
 from jumbot.adaptation._training.checkpoint import Checkpoints
@@ -96,7 +96,6 @@ class Trainer:
         source, target, task, labelled = data.source, data.target.unlabelled(), data.task, data.labelled
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
-        check_rule(training.select)
         if training.batch_norm == "target":
             check_has_batch_norms(network)
         self.training, self.run, self.show, self.until = training, run, show, until
@@ -354,7 +353,5 @@ class Trainer:
         if not self.accelerator.is_main_process:
             yield lambda record: None
             return
-        from jumbot.adaptation._training.bar import training_bar
-
         with training_bar(self.total, self.step, self.method.name, self.show) as update:
             yield update
