@@ -16,7 +16,7 @@ from jumbot.adaptation._config import INSTEAD, make_config
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import data_of, settings_of
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.data import load, load_benchmark
 from jumbot.data._digits import data_root
 from jumbot.data._domain import Domain

@@ -24,9 +24,9 @@ from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._runs.config_json import Config
 from jumbot.adaptation._runs.folder import RunFolder, outcome, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
-from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.accelerator import keep_freed_memory
 from jumbot.adaptation._training.bar import TimeUpError, pausing
+from jumbot.adaptation._variants import Variant
 from jumbot.errors import ArgumentError, JumbotError, need, one_line
 from jumbot.methods import SOURCE_ONLY
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jumbot._base.progress import progress
-from jumbot.adaptation._candidates import FIRST
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_harm
 from jumbot.adaptation._evaluation.measures import NumberEvidence, total_variation
@@ -22,8 +21,8 @@ from jumbot.adaptation._grid import Opinion, Weights, weigh_opinions
 from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
-from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.witnesses import SHARE, learning_rows, neighbourhoods, reference_predictions
+from jumbot.adaptation._variants import FIRST, Variant
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 

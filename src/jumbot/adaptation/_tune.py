@@ -27,7 +27,6 @@ from jumbot._settings.places import BEST, TUNING, check_tuning_place, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
 from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
-from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.task import task_of
@@ -37,6 +36,7 @@ from jumbot.adaptation._runs.folder import DECISION
 from jumbot.adaptation._runs.provenance import stamp
 from jumbot.adaptation._runs.results_json import TuneDecision, Tuning
 from jumbot.adaptation._search import Limits, Search
+from jumbot.adaptation._variants import Candidates, candidates, check_shared
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain

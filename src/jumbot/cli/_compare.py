@@ -18,7 +18,7 @@ from jumbot._base.progress import progress
 from jumbot._settings.places import check_comparison_place
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
@@ -158,8 +158,7 @@ def _write_tables(
     wanted: Compare, record: dict[str, Any], pairs: Sequence[Pair], folders: Sequence[Path]
 ) -> Path | None:
     """Print and write the table, and the page of all runs, whose path is returned."""
-    from jumbot.adaptation._grid import evidence_of
-    from jumbot.adaptation._runs.folder import accuracies, numbers_table, rules_table
+    from jumbot.adaptation._grid import accuracies, evidence_of, numbers_table, rules_table
     from jumbot.report._adaptation import write_report
     from jumbot.report._comparison import draw_comparison, format_table
     from jumbot.report._top import format_evidence

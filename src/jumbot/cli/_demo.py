@@ -15,7 +15,7 @@ from jumbot._base.options import Count, Seed
 from jumbot._base.progress import progress
 from jumbot._base.text_tables import mean_and_deviation
 from jumbot._settings.places import check_comparison_place
-from jumbot.adaptation._runs.variants import share_changes
+from jumbot.adaptation._variants import share_changes
 from jumbot.cli._arguments import Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse, usage_errors
@@ -57,9 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot.adaptation._grid import compare, folder_of
+    from jumbot.adaptation._grid import accuracies, compare, folder_of
     from jumbot.adaptation._queue import Pair
-    from jumbot.adaptation._runs.folder import accuracies
     from jumbot.adaptation._training.accelerator import keep_freed_memory
     from jumbot.data.embedded import embedded
     from jumbot.report._adaptation import write_report

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from jumbot._base.options import Count, Seed
 from jumbot._paper import ITEMS, ONE_SEED, TRAINED, reproduce
 from jumbot._paper.targets import USUAL_METHODS, check_tasks, data_of_item, of_item, published
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command, Group
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors

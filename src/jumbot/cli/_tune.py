@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from jumbot._base.options import Count, Positive, Seed
 from jumbot._settings.places import check_tuning_place
 from jumbot._settings.reading import Reading
-from jumbot.adaptation._candidates import Candidates, check_shared
+from jumbot.adaptation._variants import Candidates, check_shared
 from jumbot.cli._arguments import Argument
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse_with, usage_errors
