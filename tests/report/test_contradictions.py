@@ -123,7 +123,7 @@ def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
 
 def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
-    found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
+    found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))[0]
     assert len(found.unexplained) == 4
     assert any("100 % of the target samples are explained by no source sample" in reason for reason in found.signs)
     assert not any("of the explained samples" in reason for reason in found.signs)
@@ -137,7 +137,7 @@ def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path:
 def test_what_is_unexplained_by_frozen_features_is_nowhere_explained() -> None:
     """However well a trained embedding explains a target that lies far from the source."""
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
-    found = diagnose(z, [0, 0, 1, 1], z[[2, 3, 3]], torch.tensor([[0.0, 9]] * 3))
+    found = diagnose(z, [0, 0, 1, 1], z[[2, 3, 3]], torch.tensor([[0.0, 9]] * 3))[0]
     assert len(found.unexplained) == 0
     assert found.absent_classes == (0,)
     far = less_explained(found, np.zeros(3))

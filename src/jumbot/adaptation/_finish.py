@@ -180,7 +180,7 @@ def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) 
     """The diagnosis before adaptation, of a few thousand samples: only its proportions and its entropy are compared."""
     source, target = (one.subset(drawn_rows(len(one), _COMPARED)) for one in (source, target))
     z_source, _ = outputs(network, source)
-    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)
+    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)[0]
 
 
 def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Others:
