@@ -182,11 +182,9 @@ class Model:
         jumbot.ArgumentError
             If the data do not fit the model.
         """
-        name = None if isinstance(data, str | Path) and str(data).strip() else "data"
         read = as_domain(
             self.input.stack(data),
             labels,
-            name=name,
             label=label,
             id=id,
             domain=domain,

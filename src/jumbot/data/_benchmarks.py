@@ -15,6 +15,7 @@ import numpy as np
 from jumbot.data._column_kinds import few
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._folders import from_list, load_folder
+from jumbot.data._labels import class_order
 from jumbot.errors import ArgumentError, suggest
 
 
@@ -163,7 +164,7 @@ def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[
     >>> partial_classes("first:2", ["cat", "ant", "bee"]), partial_classes("cat, bee", ["cat", "ant", "bee"])
     (('ant', 'bee'), ('bee', 'cat'))
     """
-    known = sorted(classes, key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
+    known = sorted(classes, key=class_order)
     if isinstance(spec, str) and spec.startswith("first:"):
         text = spec.removeprefix("first:").strip()
         if not text.isdecimal() or not 1 <= int(text) <= len(known):

@@ -134,19 +134,15 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def from_path(text: str, name: str | None, reading: Reading, like: Known | None) -> Domain:
     """The Domain at a path; "PATH:DOMAIN" takes one domain of what is there."""
     path, _, selector = text.rpartition(":")
-    if not Path(text).exists() and path:
-        if path in digits.NAMES:
+    if not Path(text).exists():
+        if (path or text) in digits.NAMES:
             check_kind(text, reading)
             check_columns(text, reading, like)
-            return digits.load(path, selector, reading.root)
-        if Path(path).exists():
+            return digits.load(path or text, selector if path else "train", reading.root)
+        if path and Path(path).exists():
             if reading.domain not in (None, selector):
                 raise ArgumentError(f"{text}: names a domain, and so does domain={reading.domain!r}; pass one.")
             text, reading = path, replace(reading, domain=selector)
-    elif not Path(text).exists() and text in digits.NAMES:
-        check_kind(text, reading)
-        check_columns(text, reading, like)
-        return digits.load(text, "train", reading.root)
     place = Path(text)
     if not place.exists():
         raise ArgumentError(f"{text}: does not exist.")

@@ -191,15 +191,13 @@ class Extractor:
 
     backbone: Backbone
     weights: str | None = None
-    cache: Path | None = None
     format: InputFormat | None = None
     """The scale of the features, learned on those of the source."""
     device: str = "cpu"
     workers: int | None = None
 
     def __call__(self, domain: Domain) -> Domain:
-        cache = self.cache if self.cache is not None else default_cache()
-        found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
+        found = extract(self.backbone, domain, default_cache(), device=self.device, workers=self.workers)
         return found if self.format is None else self.format.apply(found)
 
     def on_device_of(self, network: nn.Module) -> Extractor:
