@@ -36,7 +36,7 @@ from jumbot.adaptation._runs.provenance import describe_data, find_start, reques
 from jumbot.adaptation._training.accelerator import decided_by_first, give_back_memory
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
-from jumbot.adaptation._unknown import mark_unknown, write_marks
+from jumbot.adaptation._unknown import is_marked, mark_unknown, write_marks
 from jumbot.data._pair import collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import Given, ReadData, check_used, read_data
@@ -248,9 +248,9 @@ def _train_and_report(asked: Asked, ready: _Ready) -> Model:
         return _train_nowhere(asked, ready, origin)
     origin["request"] = request(asked.given, asked.reading)
     model = _train(asked, ready, origin, RunFolder(run.out))
-    if run.unknown and first_process():
-        marks = mark_unknown(model, ready.domains, ready.config.training.seed)
-        write_marks(run.out / "predictions.csv", marks)
+    predictions = run.out / "predictions.csv"
+    if run.unknown and first_process() and not is_marked(predictions):
+        write_marks(predictions, mark_unknown(model, ready.domains, ready.config.training.seed))
     page = run.out / "report.html"
     if run.report and first_process() and not page.exists():
         if not time_for_a_page(run.begun, run.seconds):
