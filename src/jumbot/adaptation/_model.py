@@ -38,6 +38,7 @@ from jumbot.adaptation._written_tables import explanations, set_columns, write_t
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
 from jumbot.data._augment import NO_CROPS, crop_transform
+from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
@@ -371,7 +372,7 @@ class Model:
             label = reading.get("label")
             if label is not None and domain.roles is not None and domain.roles.label is None:
                 raise ArgumentError(f"{domain.name}: label: column {label!r} does not exist.")
-            which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
+            which = f" of the classes {few(self.classes, 5)}" if self.classes else ""
             raise ArgumentError(f"{domain.name}: has no labels{which}.")
         return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 

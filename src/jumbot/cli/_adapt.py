@@ -16,14 +16,14 @@ from jumbot.adaptation._config import check_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import METHOD, TrainingData, groups, reading
+from jumbot.cli._run_options import METHOD, DataOptions, groups, reading
 from jumbot.cli._terminal import say, summary
 from jumbot.errors import Stopped
 from jumbot.methods import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapt(TrainingData, Command):
+class Adapt(DataOptions, Command):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
     examples: ClassVar = (

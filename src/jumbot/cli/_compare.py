@@ -22,7 +22,7 @@ from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import TrainingData, groups, reading
+from jumbot.cli._run_options import DataOptions, groups, reading
 from jumbot.cli._terminal import say
 from jumbot.methods import METHODS
 
@@ -33,7 +33,7 @@ THREE = ("source-only", "deepjdot", "jumbot")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(TrainingData, Command):
+class Compare(DataOptions, Command):
     """Train several methods and seeds on the same data and print a table; finished runs are reused."""
 
     examples: ClassVar = (

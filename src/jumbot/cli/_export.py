@@ -33,9 +33,10 @@ def main(arguments: Sequence[str]) -> int:
         raise ArgumentError(f"{wanted.file}: already exists; choose another name.")
     model = wanted.load()
     from jumbot.adaptation._export import describe
+    from jumbot.data._column_kinds import few
 
     model.export(wanted.file)
     description = describe(model)
     say(f"model: {wanted.file}, checked with batches of two sizes\nin: {description['input']}")
-    say(f"out: {description['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
+    say(f"out: {description['output']} ({few(model.classes, 5)})")
     return 0

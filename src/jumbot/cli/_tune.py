@@ -15,12 +15,12 @@ from jumbot.adaptation._variants import Candidates, check_shared
 from jumbot.cli._arguments import Argument
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse_with, usage_errors
-from jumbot.cli._run_options import TrainingData, groups, reading
+from jumbot.cli._run_options import DataOptions, groups, reading
 from jumbot.cli._terminal import say
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(TrainingData, Command):
+class Tune(DataOptions, Command):
     """Try fifteen candidates (eight for regression), including no adaptation, and pick one without target labels."""
 
     examples: ClassVar = (

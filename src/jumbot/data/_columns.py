@@ -90,10 +90,9 @@ class Column:
         position = {category: i for i, category in enumerate(self.categories)}
         unknown = [text for text in texts if text not in position]
         if unknown:
-            listed = ", ".join(repr(text) for text in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
             remark_on_column(
-                f"{name}: column {column!r} has values that the source lacks ({listed}); they are treated as none of "
-                f"its categories.",
+                f"{name}: column {column!r} has values that the source lacks ({few([repr(t) for t in unknown], 5)}); "
+                "they are treated as none of its categories.",
                 "have values that the source lacks",
             )
         places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
