@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import jumbot._paper
 from jumbot.cli import main
 
 
@@ -20,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seen.update(item=item, out=out, **options)
         return {"claims": [{"statement": "it is so", "holds": True}], "data": {"warning": "labels were looked at"}}
 
-    monkeypatch.setattr(jumbot._paper, "reproduce", note)
+    monkeypatch.setattr("jumbot.cli._reproduce.reproduce", note)
     return seen
 
 

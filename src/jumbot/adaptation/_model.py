@@ -16,7 +16,7 @@ import jumbot
 from jumbot._base.options import Bounds, check
 from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
-from jumbot._settings.places import MODEL, model_folder
+from jumbot._settings.places import CONFIG, MODEL, model_folder
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
@@ -561,7 +561,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         to_builtins(file.network),
         file.method,
         {} if file.results is None else known_figures(file.results),
-        folder if (folder / "config.json").exists() else None,
+        folder if (folder / CONFIG).exists() else None,
         None if file.extractor is None else Extractor.of(file.extractor, backbone),
         file.crops,
         file.temperature,

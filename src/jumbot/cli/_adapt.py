@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot._base.options import Positive
-from jumbot._settings.places import check_run_place, first_process, needed_start, settings_file
+from jumbot._settings.places import CONFIG, check_run_place, first_process, needed_start, settings_file
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
 from jumbot.cli._arguments import Argument, Option
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
             **changes,
         )
     except KeyboardInterrupt as stop:
-        begun = (wanted.out / "config.json").exists()
+        begun = (wanted.out / CONFIG).exists()
         how = [str(stop)] * bool(str(stop)) + ["pass --resume to continue it" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:

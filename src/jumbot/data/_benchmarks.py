@@ -44,11 +44,9 @@ class Benchmark:
     def part(self, name: str) -> Part:
         """The domain of that name; an unambiguous prefix is enough ("A", "real")."""
         plain = squeezed(name)
-        names = [{squeezed(n) for n in (part.name, *part.folders)} for part in self.parts]
-        exact = [part for part, known in zip(self.parts, names, strict=True) if plain in known]
-        begun = [
-            p for p, known in zip(self.parts, names, strict=True) if plain and any(k.startswith(plain) for k in known)
-        ]
+        names = {part: {squeezed(known) for known in (part.name, *part.folders)} for part in self.parts}
+        exact = [part for part, known in names.items() if plain in known]
+        begun = [part for part, known in names.items() if plain and any(each.startswith(plain) for each in known)]
         for found in (exact, begun):
             if len(found) == 1:
                 return found[0]

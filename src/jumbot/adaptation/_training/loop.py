@@ -93,7 +93,8 @@ class Trainer:
         show: bool = False,
         until: float = math.inf,
     ) -> None:
-        source, target, task, labelled = data.source, data.target.unlabelled(), data.task, data.labelled
+        data = replace(data, target=data.target.unlabelled())
+        source, labelled = data.source, data.labelled
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
         if training.batch_norm == "target":
@@ -109,9 +110,7 @@ class Trainer:
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
         self.total = self.source_steps + steps
         self.refresh_every = method.refresh_interval(steps)
-        self.batches = Batches(
-            source, target, task, method, training, self.source_steps, self.total, self.accelerator, labelled
-        )
+        self.batches = Batches(data, method, training, self.source_steps, self.total, self.accelerator)
         if source.origins is not None:
             method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
         # both terms are means: no source sample has more weight than a labelled target sample
@@ -120,7 +119,7 @@ class Trainer:
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
         self.monitor = Monitor(
-            self.network, self.method, source, target, task, training, self.watch, self.accelerator.device
+            network, method, source, data.target, data.task, training, self.watch, self.accelerator.device
         )
         self.step, self.before = 0, 0.0
         self.planned: int | None = None  # steps, where a budget of time ended it before
