@@ -13,7 +13,7 @@ from jumbot.adaptation._runs.folder import LITTLE
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
 from jumbot.report._records import RunRecord, number
-from jumbot.report._words import estimated, listed, percent, percent_whole
+from jumbot.report._words import capital, estimated, listed, percent, percent_whole
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,13 @@ def answer(run: RunRecord) -> Answer:
         return Answer(_numbers(run), _helped(run)[1], reference=_reference(run))
     place = "predictions" if run.accuracy is None or not run.samples else "samples"
     place = "data" if data_remarks(run) else "warnings" if warnings_of(run) else place
-    then = _next(run).capitalize() if place in ("data", "warnings") or run.samples or run.predictions else ""
+    then = capital(_next(run)) if place in ("data", "warnings") or run.samples or run.predictions else ""
     marks, ends = _marks(run)
     return Answer(*_helped(run), _how_good(run), then, place, marks, ends, _reference(run))
 
 
 def _reference(run: RunRecord) -> str:
-    text = " ".join(describe_references(run)).removeprefix("For reference, ")
-    return f"{text[:1].upper()}{text[1:]}"
+    return capital(" ".join(describe_references(run)).removeprefix("For reference, "))
 
 
 def verdict(run: RunRecord) -> str:
@@ -125,7 +124,7 @@ def _helped(run: RunRecord) -> tuple[str, str]:
     """Whether adaptation helped, by labels where there are any; and "good", "bad" or nothing, for the colour of it."""
     decision = run.final.get("decision") or {}
     if run.method == SOURCE_ONLY:
-        why = "" if decision.get("asked", True) else f" {decision['why'][:1].upper()}{decision['why'][1:]}"
+        why = "" if decision.get("asked", True) else f" {capital(decision['why'])}"
         return f"Not adapted: this classifier was trained on the source alone.{why}", ""
     before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:

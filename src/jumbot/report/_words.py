@@ -52,6 +52,11 @@ def percent_whole(value: float) -> str:
     return f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
 
 
+def capital(text: str) -> str:
+    """A text that begins a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def listed(names: Sequence[str], most: int = 12) -> str:
     """`a, b and c`; what exceeds `most` is counted.
 
@@ -86,7 +91,7 @@ def describe_choice(run: RunRecord) -> list[str]:
     sentences, tau = [], run.options.get("tau")
     if run.mass is not None and isinstance(tau, int | float):
         sentences.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
-    return sentences + [f"{each[:1].upper()}{each[1:]}." for each in (run.results or {}).get("decisions", ())]
+    return sentences + [f"{capital(each)}." for each in (run.results or {}).get("decisions", ())]
 
 
 def estimated(estimate: Mapping[str, Any] | None) -> str:
