@@ -60,6 +60,9 @@ class TestConditions:
             (np.arange(24), np.arange(24), -1.0),
             (np.arange(24), np.arange(24), math.inf),
             (np.array([None] * 24), np.arange(24), 1.0),
+            (np.arange(24), np.arange(24).astype(str), 1.0),
+            (np.ma.masked_less(np.arange(24), 3), np.arange(24), 1.0),
+            (np.ma.masked_less(np.arange(24.0), 3), np.arange(24.0), 1.0),
         ],
     )
     def test_what_is_not_right_is_refused(self, rng, conditions):

@@ -41,10 +41,30 @@ def test_a_record_says_where_it_comes_from(file: Path) -> None:
     assert record.get("settings") or record.get("training") or record.get("steps")
 
 
+def test_no_file_of_the_records_is_larger_than_a_mebibyte() -> None:
+    large = [file.name for file in (ROOT / "results").rglob("*") if file.is_file() and file.stat().st_size > 2**20]
+    assert large == []
+
+
+def test_a_shortened_record_gives_the_same_row(tmp_path: Path) -> None:
+    """The number of updates and the evaluations exactly, the mass between labels as a mean of every tenth step."""
+    tool = runpy.run_path(str(ROOT / "tools" / "record.py"))
+    run = min((ROOT / "results" / "digits" / "U-M").glob("jumbot-*"))
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    whole = TABLES["row_of"](run)
+    tool["record"].__globals__["THOUSANDS"] = 100
+    row = TABLES["row_of"](tool["record"](run, tmp_path))
+    assert len((tmp_path / "U-M" / run.name / "metrics.jsonl").read_text().splitlines()) < len(lines) / 4
+    same = ("updates", "curve", "accuracy", "by_norms", "variant", "task")
+    assert [row[name] for name in same] == [whole[name] for name in same]
+    assert row["wrong_mass"] == pytest.approx(whole["wrong_mass"], rel=0.1)
+
+
 def test_the_summary_of_digits_has_the_longest_runs_at_the_papers_settings() -> None:
     def row(method: str, words: str, updates: list[int]) -> dict[str, Any]:
         variant = {"task": "U-M", "method": method, "variant": f"{method}-{words}", "updates": updates}
-        return variant | {"training": {"batch_size": 100 if "batch_size100" in words else 500}}
+        norms = {"running": 0.9, "target": 0.9 if "batch_normtarget" in words else None}
+        return variant | {"training": {"batch_size": 100 if "batch_size100" in words else 500}, "by_norms": norms}
 
     rows = [
         row("jumbot", "ones-epochs20", [140, 280]),
@@ -55,8 +75,11 @@ def test_the_summary_of_digits_has_the_longest_runs_at_the_papers_settings() -> 
         row("deepjdot", "batch_size100-source_epochs1-epochs20", [72, 1440]),
         row("deepjdot", "eta10.1-eta20.1-epochs200", [140, 2800]),
         row("dann", "reversal_steps10000", [140, 1400]),
+        row("alda", "mixed_precisionbf16", [140, 1400]),
+        row("alda", "batch_size100-steps1400-batch_normtarget", [140, 1400]),
+        row("alda", "batch_size100-source_steps1400-steps700-batch_normtarget", [1400, 700]),
     ]
-    assert TABLES["longest"](rows) == [rows[1], rows[2], rows[5]]
+    assert TABLES["longest"](rows) == [rows[1], rows[2], rows[5], rows[9]]
 
 
 def test_figure_6_is_of_the_papers_weights_and_no_point_is_lost() -> None:

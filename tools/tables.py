@@ -22,7 +22,7 @@ from typing import Any
 from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot._paper import fig6 as figure6
 from jumbot._paper import fig7 as figure7
-from jumbot._paper.digits_table import is_papers_point, percent, row_of
+from jumbot._paper.digits_table import NORMS, is_papers_point, percent, row_of
 from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import TABLES as PRINTED
 from jumbot._paper.targets import TASKS, WRONG_MASS
@@ -215,19 +215,20 @@ def digits_runs() -> list[dict[str, Any]]:
 def longest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of each task and method the runs at the paper's point with the most updates, one or more seeds of them.
 
-    Of equally many updates those with the larger batches.
+    Of equally many updates those that also have an accuracy with batch norms of the target, and the larger batches.
     """
     rows = [row for row in rows if is_papers_point(row)]
-    most: dict[tuple[str, str], tuple[int, int, int]] = {}
+    most: dict[tuple[str, str], tuple[int, int, bool, int]] = {}
     for row in rows:
         key = row["task"], row["method"]
-        most[key] = max(most.get(key, (0, 0, 0)), _length(row))
+        most[key] = max(most.get(key, (0, 0, False, 0)), _length(row))
     return [row for row in rows if _length(row) == most[row["task"], row["method"]]]
 
 
-def _length(row: dict[str, Any]) -> tuple[int, int, int]:
-    """Updates, those on the source, and the size of their batches."""
-    return sum(row["updates"]), row["updates"][0], row["training"]["batch_size"]
+def _length(row: dict[str, Any]) -> tuple[int, int, bool, int]:
+    """Updates of adaptation and on the source, whether batch norms are of the target, and the size of the batches."""
+    source, adapted = row["updates"]
+    return adapted, source, row["by_norms"]["target"] is not None, row["training"]["batch_size"]
 
 
 def digits(main: bool) -> str:
@@ -259,14 +260,20 @@ def digits_summary() -> str:
                 len(group),
                 group[0]["training"]["batch_size"],
                 f"{source:,} + {adapted:,}",
-                mean_and_deviation([row["accuracy"] for row in group]),
+                *(_mean_of([row["by_norms"][kind] for row in group]) for kind in ("running", "target")),
                 group[0]["paper"] or NONE,
                 percent(statistics.fmean(wrong)) if wrong else NONE,
                 percent(theirs),
             )
         )
-    head = ("task", "method", "seeds", "batch", "updates", "accuracy", "paper", "mass between labels", "paper")
+    head = ("task", "method", "seeds", "batch", "updates", *NORMS, "paper", "mass between labels", "paper")
     return markdown(head, rows, words=2)
+
+
+def _mean_of(accuracies: Sequence[float | None]) -> str:
+    """Mean and deviation of the runs; a dash if one of them has none."""
+    found = [value for value in accuracies if value is not None]
+    return mean_and_deviation(found) if len(found) == len(accuracies) else NONE
 
 
 def batch_norms() -> str:

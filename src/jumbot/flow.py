@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check, check_number, check_whole
+from jumbot._base.options import Seed, check, check_non_negative, check_positive, check_whole
 from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
@@ -112,10 +112,10 @@ def gradient_flow(
     x0, y, batch = (z.detach() if isinstance(z, Tensor) else z for z in read_clouds(x0, y, ("x0", "y")))
     if x0.ndim != 2 or y.ndim != 2:
         raise ArgumentError(f"x0, y must have the shape (points, coordinates), got a batch of shape {tuple(batch)}.")
-    epsilon, tol = check_number("epsilon", epsilon, least=0), check_number("tol", tol, least=0)
-    rate = check_number("learning_rate", learning_rate, least=0, strict=True)
+    epsilon, tol = check_non_negative("epsilon", epsilon), check_non_negative("tol", tol)
+    rate = check_positive("learning_rate", learning_rate)
     m, k, seed = check_whole("m", m, least=1), check_whole("k", k, least=1), check("seed", seed, Seed)
-    h = Loss(loss, epsilon, tau, divergence, "product", tol)
+    h = Loss(loss, epsilon, tau, divergence, tol=tol)
     flow = _Flow(x0.to(torch.float64, copy=True), y.double(), cost, h, m=m, k=k, rate=rate, seed=seed)
     steps = check_whole("steps", steps, least=1)
     if callback is not None and not callable(callback):

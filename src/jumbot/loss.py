@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_positive, check_word
 from jumbot.cost import LABEL_LOSSES, joint_cost
 from jumbot.errors import ArgumentError, NotFiniteError, hinting
 from jumbot.transport._checks import check_dense, uncompiled
@@ -132,16 +132,16 @@ class JointTransportLoss(nn.Module):
         engine: str = "auto",
     ) -> None:
         super().__init__()
-        self.eta1 = check_number("eta1", eta1, least=0)
-        self.eta2 = check_number("eta2", eta2, least=0)
-        self.tau = check_number("tau", tau, least=0, strict=True, infinite=True)
-        self.epsilon = check_number("epsilon", epsilon, least=0)
-        self.tol = check_number("tol", tol, least=0)
+        self.eta1 = check_non_negative("eta1", eta1)
+        self.eta2 = check_non_negative("eta2", eta2)
+        self.tau = check_positive("tau", tau, infinite=True)
+        self.epsilon = check_non_negative("epsilon", epsilon)
+        self.tol = check_non_negative("tol", tol)
         self.reference, self.engine = check_word("reference", reference, REFERENCES), check_engine(engine)
         self.label_loss = check_word("label_loss", label_loss, LABEL_LOSSES)
         parse(divergence)
-        self.divergence, self.reward = divergence, check_number("reward", reward, least=0)
-        self.mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
+        self.divergence, self.reward = divergence, check_non_negative("reward", reward)
+        self.mass = None if mass is None else check_positive("mass", mass)
         if mass is not None and (tau != math.inf or divergence != "kl"):
             raise ArgumentError(
                 "mass: needs tau=math.inf and the default divergence; mass that stays behind has no penalty."
@@ -251,7 +251,7 @@ class EmbeddingScale(nn.Module):
 
     def __init__(self, typical: float | str = "auto") -> None:
         super().__init__()
-        self.typical = SCALE if typical == "auto" else check_number("scale", typical, least=0, strict=True)
+        self.typical = SCALE if typical == "auto" else check_positive("scale", typical)
         self.register_buffer("square", torch.zeros(()))
         self.seen: list[Tensor] = []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -130,6 +131,32 @@ def test_labels_are_predicted_as_they_were_given(names: np.ndarray, rng: np.rand
         assert found.dtype == labels.dtype
         assert (found == labels).mean() > 0.9
         assert {type(label) for label in found.tolist()} == {type(label) for label in labels.tolist()}
+
+
+@pytest.mark.parametrize("unit", ["M8[D]", "M8[us]", "M8[ns]", "m8[D]", "m8[ns]"])
+@pytest.mark.parametrize("framed", [False, True])
+def test_times_are_predicted_as_such(unit: str, framed: bool, rng: np.random.Generator, tmp_path: Path) -> None:
+    """Neither as texts nor as nanoseconds."""
+    labels = (np.array(["2020-01-01", "2021-01-01"], "M8[D]").astype(np.int64)).view(unit[0] + "8[D]").astype(unit)
+    labels = labels[np.arange(40) % 2]
+    rows = rng.normal(size=(40, 2)) + 6 * (np.arange(40) % 2)[:, None]
+    source = pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1], "day": labels}) if framed else (rows, labels)
+    target = pd.DataFrame(rows, columns=["x", "y"]) if framed else rows
+    how = {"label": "day"} if framed else {}
+    model = jumbot.adapt(source, target, steps=30, method="jumbot", judge=False, **how)
+    model.save(tmp_path)
+    for loaded in (model, jumbot.load(tmp_path)):
+        found = loaded.predict(target)
+        assert found.dtype.kind == labels.dtype.kind
+        assert (found == labels).mean() > 0.9
+
+
+def test_times_are_members_of_sets(rng: np.random.Generator, tmp_path: Path) -> None:
+    labels = np.array(["2020-01-01", "2021-01-01"], "M8[ns]")[np.arange(200) % 2]
+    rows = rng.normal(size=(200, 2)) + 6 * (np.arange(200) % 2)[:, None]
+    model = jumbot.adapt((rows, labels), rows, steps=30, method="source-only", out=tmp_path / "run")
+    sets = model.predict_set(rows, coverage=0.9).sets
+    assert np.mean([label in one for label, one in zip(labels, sets, strict=True)]) > 0.8
 
 
 def test_texts_of_two_sources_stay_texts(rng: np.random.Generator) -> None:

@@ -179,3 +179,46 @@ def test_set_output_gives_frames_of_embeddings(estimator: Any, kind: str) -> Non
         assert list(found.columns) == names
         plain = fitted.set_output(transform="default").transform(X[:7])
         np.testing.assert_array_equal(np.asarray(found), plain)
+
+
+@pytest.mark.parametrize("make", [jumbot.DomainAdaptationClassifier, jumbot.DomainAdaptationRegressor])
+def test_numbers_far_from_zero_are_no_constants(make: Any) -> None:
+    """Seconds since 1970 vary by little of their size."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 3)) + 6 * y[:, None]
+    plain, far = (make("source-only", steps=30, random_state=0).fit(X + o, y, X_target=X + o) for o in (0, 1.7e9))
+    assert far.score(X + 1.7e9, y) > 0.8
+    np.testing.assert_allclose(far.predict(X + 1.7e9), plain.predict(X), atol=1e-3)
+
+
+def test_digits_that_are_lost_are_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal((0, 1.7e9, 0), size=(40, 3))
+    fitted = jumbot.DomainAdaptationClassifier("source-only", steps=2, standardise="none", baseline=False)
+    with pytest.warns(jumbot.DataWarning, match=r"X: column 2 .*float32"):
+        fitted.fit(X, np.arange(40) % 2, X_target=X)
+
+
+@pytest.mark.parametrize("argument", ["X", "y", "X_target", "labelled_target", "sample_domain"])
+def test_masked_entries_are_refused_by_name(argument: str) -> None:
+    """NumPy, and scikit-learn with it, would use what is under the mask."""
+    y = np.arange(20) % 2
+    given = {"X": np.ones((20, 3)), "y": y, "X_target": np.ones((20, 3)), "sample_domain": y}
+    if argument == "labelled_target":
+        given["labelled_target"] = (np.ones((20, 3)), np.ma.masked_array(y, mask=y == 0))
+    else:
+        given[argument] = np.ma.masked_array(given[argument], mask=given[argument] == 1)
+    with refused(argument) as error:
+        jumbot.DomainAdaptationClassifier(steps=1).fit(**given)
+    assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("argument", ["y", "labelled_target"])
+def test_labels_whose_index_has_another_order_are_refused(argument: str, rng: np.random.Generator) -> None:
+    """As in `adapt`."""
+    X, y = pd.DataFrame(rng.normal(size=(20, 3))), pd.Series(np.arange(20) % 2)
+    given = {"y": y[::-1]} if argument == "y" else {"y": y, "labelled_target": (X, y[::-1])}
+    with refused("order") as error:
+        jumbot.DomainAdaptationClassifier(steps=1).fit(X, X_target=X, **given)
+    assert error.value.argument == argument

@@ -99,8 +99,9 @@ def test_the_total_cost_is_the_formula_and_one_warning_says_so(reg_type, problem
     a, b, M = problem
     a = 1.3 * a
     monkeypatch.setattr(_differences, "_warned", set())
-    with pytest.warns(ot.PeerDifferenceWarning, match="mass terms"):
+    with pytest.warns(ot.PeerDifferenceWarning):
         total = ot.sinkhorn_unbalanced2(a, b, M, 0.05, 1.0, returnCost="total", reg_type=reg_type)
+    assert _differences._warned == {"total_cost"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ot.sinkhorn_unbalanced2(a, b, M, 0.05, 1.0, returnCost="total", reg_type=reg_type)
@@ -117,8 +118,9 @@ def test_the_total_cost_is_the_formula_and_one_warning_says_so(reg_type, problem
 def test_the_stabilised_method_solves_the_problem(problem, monkeypatch):
     a, b, M = problem
     monkeypatch.setattr(_differences, "_warned", set())
-    with pytest.warns(ot.PeerDifferenceWarning, match="sinkhorn_stabilized"):
+    with pytest.warns(ot.PeerDifferenceWarning):
         plan = ot.sinkhorn_unbalanced(a, b, M, 0.01, 10.0, method="sinkhorn_stabilized")
+    assert _differences._warned == {"stabilised"}
     assert jumbot.certify(M, a, b, plan=plan, epsilon=0.01, tau=10.0).relative_gap < 1e-9
 
 
@@ -234,8 +236,9 @@ def test_solve_returns_pots_result(settings, problem):
 def test_tv_is_solved(problem, monkeypatch):
     a, b, M = problem
     monkeypatch.setattr(_differences, "_warned", set())
-    with pytest.warns(ot.PeerDifferenceWarning, match="TV"):
+    with pytest.warns(ot.PeerDifferenceWarning):
         ours = ot.solve(M, a, b, unbalanced=0.1, unbalanced_type="TV")
+    assert _differences._warned == {"tv"}
     assert ours.value == pytest.approx(float(jumbot.solve(M, a, b, epsilon=0, tau=0.1, divergence="tv").value))
 
 
@@ -252,8 +255,9 @@ def test_solve_sample_and_batch(problem, rng, monkeypatch):
         np.testing.assert_allclose(ours.plan, theirs.plan, atol=1e-6)
         np.testing.assert_allclose(ours.value, theirs.value, atol=1e-6)
     monkeypatch.setattr(_differences, "_warned", set())
-    with pytest.warns(ot.PeerDifferenceWarning, match="solve_batch"):
+    with pytest.warns(ot.PeerDifferenceWarning):
         exact = ot.solve_batch(M)
+    assert _differences._warned == {"exact_batch"}
     uniform = np.full(9, 1 / 9), np.full(7, 1 / 7)
     np.testing.assert_allclose(exact.value, [real.emd2(*uniform, cost) for cost in M], rtol=1e-12)
     leaf = torch.from_numpy(M).requires_grad_()
@@ -329,7 +333,7 @@ def test_masses_that_differ_are_what_pot_raises(problem):
 
 
 def test_stopping_early_warns(problem):
-    with pytest.warns(jumbot.NotConvergedWarning, match="numItermax"):
+    with pytest.warns(jumbot.NotConvergedWarning):
         ot.sinkhorn(*problem, 1e-3, numItermax=1)
 
 

@@ -231,6 +231,12 @@ def test_digits_that_float32_loses(rng: np.random.Generator, as_table: bool) -> 
         prepare(as_domain(data, labels, name="source"), as_domain(data))
 
 
+def test_digits_of_whole_numbers_that_float32_loses() -> None:
+    rows = np.stack([np.arange(ROWS), 1_700_000_000 + np.arange(ROWS)], axis=1).astype(np.int32)
+    with pytest.warns(UserWarning, match=r"source: column 2 .*17000000\d\d"):
+        prepare(as_domain(rows, np.arange(ROWS) % 2, name="source"), as_domain(rows))
+
+
 def test_the_target_may_lack_labels_and_ids(rng: np.random.Generator) -> None:
     frame = _frame(rng).rename(columns={"label": "outcome"}).assign(patient=[f"p{i}" for i in range(ROWS)])
     source, target, _ = read_domains(frame, frame[["height", "age"]], reading=Reading(label="outcome", id="patient"))

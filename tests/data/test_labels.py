@@ -24,6 +24,8 @@ from tests.refusals import refused
         (np.array([b"cat", b"dog"]), [0, 1], ("cat", "dog")),
         ([1, "a", 2.0, float("nan")], [0, 2, 1, -1], ("1", "2", "a")),
         (np.array([], dtype=float), [], ()),
+        (np.array(["2021-01-01", "2020-01-01", "NaT"], "M8[D]"), [1, 0, -1], ("2020-01-01", "2021-01-01")),
+        (np.array(["2020-01-01T10:30", "2020-01-01"], "M8[ns]"), [1, 0], ("2020-01-01", "2020-01-01T10:30:00")),
     ],
 )
 def test_encoding(values, labels, classes) -> None:
@@ -41,6 +43,12 @@ def test_labels_that_are_no_classes() -> None:
         encode_labels([0.37, 1.0])
     with refused("labels"):
         encode_labels(np.zeros((3, 2)))
+
+
+def test_times_are_no_numbers_to_predict() -> None:
+    """Of nanoseconds numpy makes numbers."""
+    with refused("regression"):
+        as_domain((np.zeros((2, 2)), np.array(["2020", "2021"], "M8[ns]")), task="regression")
 
 
 def test_target_classes_are_matched_by_name() -> None:

@@ -124,6 +124,14 @@ def test_masked_entries_are_no_numbers() -> None:
     assert len(as_domain(np.ma.masked_array(np.ones((3, 2))))) == 3
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_masked_labels_are_no_labels(task: str) -> None:
+    labels = np.ma.masked_array([1, 2, 1], mask=[0, 0, 1])
+    with refused("data"):
+        as_domain(np.ones((3, 2)), labels, task=task)
+    assert len(as_domain(np.ones((3, 2)), np.ma.masked_array([1, 2, 1]), task=task)) == 3
+
+
 def test_archives_that_are_no_tables(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", one=X, two=X)
     with refused("`features`"):

@@ -72,8 +72,12 @@ def test_lifted_plan():
     rows = dense.sum(1)
     mapped = result.plan.barycentric_map(Y, missing=X)
     np.testing.assert_allclose(mapped[rows > 0], (dense @ Y)[rows > 0] / rows[rows > 0, None])
-    with refused("columns"):
+    np.testing.assert_allclose(result.plan.barycentric_map(Y[:, 0], missing=X[:, 0]), mapped[:, 0])
+    with refused("^y "):
         result.plan.barycentric_map(Y[:3])
+    for missing in (X[:1], X[0], X[:, :1], X[:, 0]):  # NumPy would repeat some of them
+        with refused("^missing "):
+            result.plan.barycentric_map(Y, missing=missing)
 
 
 def test_balanced_plans_average_to_the_uniform_weights():
@@ -167,6 +171,11 @@ def test_bias_curve_over_sizes():
 
     mpl.use("Agg")
     assert curve.plot().get_xlabel() == "minibatch size m"
+
+
+@pytest.mark.parametrize("m", [np.array(8), np.int64(8), torch.tensor(8)])
+def test_a_size_without_axes_is_one_size(m):
+    assert jumbot.estimate(X, Y, m=m, k=3, **KL).value == jumbot.estimate(X, Y, m=8, k=3, **KL).value
 
 
 def test_interrupted_run_returns_what_is_done(monkeypatch):

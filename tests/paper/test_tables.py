@@ -45,7 +45,8 @@ def test_digits(digits: dict[str, Any], tmp_path: Path) -> None:
     assert [run["task"] for run in record["data"]["runs"]] == list(tasks)
     assert [claim["measured"]["paper"] for claim in record["claims"]] == [98.2, 97.0, 98.9]
     assert json.loads((out / "digits.json").read_text(encoding="utf-8")) == record
-    config = read_config(out / "digits-quick" / "S-M" / "jumbot-ones-batch_size10-steps2-source_steps1-seed0")
+    run = "jumbot-ones-batch_size10-steps2-source_steps1-batch_normtarget-seed0"
+    config = read_config(out / "digits-quick" / "S-M" / run)
     assert config.input.size == (32, 32)
     asked = {"reference": "ones", "eta1": 0.1, "tau": 1.0, "epsilon": 0.1, "scale": None, "proportions": "equal"}
     assert {name: config.method[name] for name in asked} == asked
@@ -67,8 +68,8 @@ def test_a_record_says_where_it_comes_from(digits: dict[str, Any], tmp_path: Pat
     assert record["created"].startswith("20")
     assert record["seed"] == 0
     settings = record["settings"]
-    assert settings["jumbot-ones-tau0.5-batch_size10-steps2-source_steps1"]["method"]["tau"] == 0.5
-    assert settings["source-only-batch_size10-steps2-source_steps1"]["training"]["batch_size"] == 10
+    assert settings["jumbot-ones-tau0.5-batch_size10-steps2-source_steps1-batch_normtarget"]["method"]["tau"] == 0.5
+    assert settings["source-only-batch_size10-steps2-source_steps1-batch_normtarget"]["training"]["batch_size"] == 10
     assert set(record["inputs"]) == {"usps", "mnist"} | {name for name in record["inputs"] if "samples" in name}
     assert all(len(part["hash"]) == 40 for part in record["inputs"].values())
 

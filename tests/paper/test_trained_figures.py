@@ -107,7 +107,7 @@ def test_fig6(asked: dict[str, Any], place: Path) -> None:
     ]
     # the paper's tau of 1 is the table's own run, and that of the batch of 50
     names = {run.name for run in (place / "out" / "digits-quick" / "U-M").iterdir()}
-    sizes = [f"batch_size{size}-steps3-source_steps1-seed0" for size in (20, 50)]
+    sizes = [f"batch_size{size}-steps3-source_steps1-batch_normtarget-seed0" for size in (20, 50)]
     assert names == {f"{name}-{size}" for name in ("jumbot-ones", "deepjdot") for size in sizes}
     lines = (place / "out" / "fig6.md").read_text(encoding="utf-8").splitlines()
     assert lines[2].startswith("| tau | U-M | jumbot | 1 | 1 |")

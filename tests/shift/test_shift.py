@@ -46,6 +46,14 @@ def test_a_moved_column_is_found(moved) -> None:
     assert moved.next.startswith("Adapt")
 
 
+def test_numbers_keep_all_their_digits() -> None:
+    """Of seconds since 1970 float32 has only each 128th."""
+    x, y = cloud(100, 0), cloud(100, 1) + np.array([0, 0, 2, 0])
+    plain, far = jumbot.shift(x, y), jumbot.shift(x + 1.7e9, y + 1.7e9)
+    assert far.shifted
+    assert (far.p_value, far.columns[0].name) == (plain.p_value, plain.columns[0].name)
+
+
 def test_nothing_to_do_where_nothing_has_shifted() -> None:
     same = jumbot.shift(cloud(200, 4), cloud(150, 5))
     assert same.p_value > 0.05
@@ -80,7 +88,8 @@ def test_the_interval_of_the_effect_covers(share: float) -> None:
         y[rng.random(200) < share] += 12
         pool = pool_of(x, y)
         result = effect.find_effect(pool.rows, pool.current, 6.0, rng)
-        inside += result.low <= share <= result.high
+        low, high = result.interval
+        inside += low <= share <= high
     assert inside >= 9
 
 
@@ -227,6 +236,9 @@ def test_signals_and_small_pictures() -> None:
         ({"groups": "patient"}, "groups", "source"),
         ({"groups": ([0], [1])}, "groups", "one value per row"),
         ({"groups": (np.zeros(60), np.zeros(60)), "blocks": 2}, "groups", "left out"),
+        ({"groups": (np.where(np.arange(60) == 7, np.nan, 1), np.zeros(60))}, "groups", "row 7"),
+        ({"groups": (np.array([None, *"ab" * 29, "c"], object), np.zeros(60))}, "groups", "row 0"),
+        ({"groups": (np.ma.masked_array(np.arange(60), np.arange(60) < 3), np.zeros(60))}, "groups", "masked"),
         ({"columns": "shard"}, "columns", "shared"),
         ({"colour": 1}, "colour", "Known"),
         ({"kind": "raw"}, "kind", "raw"),
@@ -292,10 +304,10 @@ def test_json_and_page(moved, tmp_path) -> None:
 
 def test_advice_on_a_small_shift() -> None:
     tested = permutations.Tested(0.01, 399, {}, np.zeros(0), 1.0)
-    small = effect.Effect(0.01, 0.0, 0.02, 1.1, 1.0, 1.2)
+    small = effect.Effect(0.01, (0.0, 0.02), 1.1, (1.0, 1.2))
     assert "small" in found._advice(tested, small, (), (), None)
     assert "proportions" in found._advice(tested, small, (), (), "labels")
-    further = effect.Effect(0.01, 0.0, 0.02, 1.6, 1.4, 1.8)
+    further = effect.Effect(0.01, (0.0, 0.02), 1.6, (1.4, 1.8))
     assert found._advice(tested, further, (), (), None).startswith("Adapt")
 
 

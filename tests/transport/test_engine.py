@@ -38,9 +38,9 @@ def test_the_rule():
 
 
 def test_what_a_device_cannot_do_is_refused():
-    with pytest.raises(jumbot.errors.UnsupportedError, match="no float64"):
+    with pytest.raises(jumbot.errors.UnsupportedError):
         placement.on_cpu("device", "mps", 1, 65, 65, 0.01)
-    with pytest.raises(jumbot.errors.UnsupportedError, match="epsilon = 0"):
+    with pytest.raises(jumbot.errors.UnsupportedError):
         placement.on_cpu("device", "cuda", 1, 65, 65, 0.0)
 
 
@@ -94,5 +94,5 @@ def test_weights_leave_with_the_cost(rng):
 
 
 def test_refused_on_the_device_itself():
-    with Device(), pytest.raises(jumbot.errors.UnsupportedError, match="float64"):
+    with Device(), pytest.raises(jumbot.errors.UnsupportedError):
         jumbot.solve(Pretend(torch.zeros(3, 3)), epsilon=0.1, engine="device")

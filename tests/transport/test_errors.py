@@ -8,6 +8,7 @@ import scipy.sparse
 import torch
 
 import jumbot
+from tests.refusals import refused
 
 N, M = 3, 4
 COST = np.arange(12.0).reshape(N, M) / 12
@@ -64,6 +65,8 @@ INVALID = [
     wrong("epsilon", "NaN", epsilon=math.nan),
     wrong("epsilon", "infinite", epsilon=math.inf),
     wrong("epsilon", "text", epsilon="small"),
+    wrong("epsilon", "to be differentiated", epsilon=torch.tensor(0.1, requires_grad=True)),
+    wrong("tau", "to be differentiated", tau=(1.0, torch.tensor(1.0, requires_grad=True))),
     wrong("tau", "zero", tau=0.0),
     wrong("tau", "negative", tau=-1.0),
     wrong("tau", "NaN", tau=math.nan),
@@ -152,16 +155,14 @@ def test_unknown_divergence_suggests_the_nearest():
     ids=str,
 )
 def test_what_epsilon_zero_does_not_offer(arguments):
-    with pytest.raises(jumbot.JumbotError, match=rf"(?i){arguments['divergence'][:3]}.*epsilon") as caught:
+    with pytest.raises(jumbot.UnsupportedError):
         call(epsilon=0, **arguments)
-    assert isinstance(caught.value, NotImplementedError)
 
 
 def test_unbounded_problem():
     """A cost below -(tau_a + tau_b) pays for creating mass without end, at epsilon = 0 with TV."""
-    with pytest.raises(jumbot.JumbotError, match="cost") as caught:
+    with pytest.raises(jumbot.UnboundedError):
         call(cost=spoiled(COST, -2.5), epsilon=0, tau=1.0, divergence="tv")
-    assert isinstance(caught.value, ValueError)
     assert call(cost=spoiled(COST, -1.5), epsilon=0, tau=1.0, divergence="tv").converged
 
 
@@ -170,7 +171,7 @@ def test_infinite_cost_where_both_marginals_are_exact():
     cost = COST.copy()
     cost[1] = np.inf
     for epsilon in (0, 0.1):
-        with pytest.raises(jumbot.JumbotError, match="cost"):
+        with refused("cost"):
             call(cost=cost, epsilon=epsilon, tau=math.inf)
 
 

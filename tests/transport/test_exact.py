@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 from scipy.special import kl_div
 
 from jumbot.errors import UnboundedError
-from jumbot.transport._exact import balanced, kl, partial, total_variation
-from jumbot.transport._exact.kl import _EMPTY, _lower_bounds, _none_empty
+from jumbot.transport._exact.balanced import balanced, partial, total_variation
+from jumbot.transport._exact.kl import _EMPTY, _lower_bounds, _none_empty, kl
 
 INF = math.inf
 

@@ -107,7 +107,7 @@ def test_what_float64_cannot_hold_is_refused_by_name(problem: Any, argument: str
 @pytest.mark.parametrize("name", ["kl", "tv"])
 @pytest.mark.parametrize("unit", [1.0, 1e60, 1e-200])
 def test_an_unbounded_problem_is_reported_in_the_units_given(name: str, unit: float) -> None:
-    with pytest.raises(jumbot.UnboundedError, match="cost") as caught:
+    with pytest.raises(jumbot.UnboundedError) as caught:
         solved(-9e4 * unit, 1.0, 1.0, 0.0, (unit, 2 * unit), name)
     assert f"{-9e4 * unit:g}" in str(caught.value)
     assert f"{unit:g}" in str(caught.value) or f"{-3 * unit:g}" in str(caught.value)

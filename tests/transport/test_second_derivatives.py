@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import jumbot
 from jumbot.cost import euclidean, squared_euclidean
@@ -241,6 +242,26 @@ def test_transforms_of_functions_are_refused(transform):
     costs = torch.rand(3, 4, 4)
     with refused(r"torch\.func"):
         transform(lambda cost: jumbot.solve(cost, epsilon=0.1, tau=1.0).value.sum())(costs)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of torch's own first dual tensor
+@pytest.mark.parametrize("argument", ["cost", "a", "b", "x", "y"])
+def test_forward_derivatives_are_refused_rather_than_lost(argument, clouds):
+    x, y = (points.detach() for points in clouds)
+    uniform = [torch.full((len(points),), 1 / len(points), dtype=torch.float64) for points in (x, y)]
+    given = dict(zip("xyab", (x, y, *uniform), strict=True)) | {"cost": squares(x, y)}
+    with forward_ad.dual_level():
+        given[argument] = forward_ad.make_dual(given[argument], torch.ones_like(given[argument]))
+        calls = [lambda: jumbot.solve(given["cost"], given["a"], given["b"], epsilon=0.1, tau=1.0)]
+        if argument != "cost":
+            points = [given[name] for name in "xyab"]
+            calls = calls if argument in "ab" else []
+            calls += [lambda: jumbot.sinkhorn_divergence(*points, epsilon=0.1, tau=1.0)]
+            calls += [lambda: jumbot.solve_sample(*points, epsilon=0.1, tau=1.0)]
+        for call in calls:
+            with refused("tangent") as error:
+                call()
+            assert error.value.argument == argument
 
 
 @pytest.mark.parametrize("field", ["value", "linear"])

@@ -82,7 +82,7 @@ def test_an_epsilon_that_is_negligible_against_the_costs_is_refused_where_they_m
 def test_a_constant_beyond_float64_is_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        with pytest.warns(jumbot.NotConvergedWarning, match="larger unit"):
+        with pytest.warns(jumbot.NotConvergedWarning):
             solution = jumbot.solve(np.full((6, 5), 1e308), epsilon=1e307, tau=1e307, reference="ones")
     assert solution.status is jumbot.Status.OVERFLOW
     assert not solution.converged

@@ -62,10 +62,20 @@ def sum_over_processes(array: np.ndarray) -> np.ndarray:
     """The sum over all processes, the same on each."""
     if group()[1] == 1:
         return array
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    tensor = torch.from_numpy(array).to(device)
+    tensor = torch.from_numpy(array).to(_device())
     dist.all_reduce(tensor)
     return tensor.cpu().numpy()
+
+
+def from_first_process(array: np.ndarray) -> np.ndarray:
+    """The array of the process of rank 0."""
+    tensor = torch.from_numpy(array).to(_device())
+    dist.broadcast(tensor, 0)
+    return tensor.cpu().numpy()
+
+
+def _device() -> str:
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
 def gather(value: Any) -> list[Any]:

@@ -1,8 +1,9 @@
 """Checks of arguments and options: `check` compares a value with the type of its field.
 
 The command, `jumbot.adapt` and the estimator make the same dataclasses, so that a wrong value raises the same error
-everywhere, before any work.  Functions that are called for microseconds use `check_number` and `check_whole`, which
-look at the usual value first.  Nothing heavy is imported here: the command prints its help from these classes.
+everywhere, before any work.  Functions that are called for microseconds use `check_non_negative`, `check_positive` and
+`check_whole`, which look at the usual value first.  Nothing heavy is imported here: the command prints its help from
+these classes.
 """
 
 from __future__ import annotations
@@ -126,12 +127,18 @@ def check(name: str, value: Any, kind: Any) -> Any:
     return value
 
 
-def check_number(name: str, value: Any, *, least: float, strict: bool = False, infinite: bool = False) -> float:
-    """`value` as a float from `least` on, or above it where `strict`."""
-    if type(value) is float and least < value < math.inf:  # the usual case: microseconds matter here
+def check_non_negative(name: str, value: Any) -> float:
+    """`value` as a finite float >= 0."""
+    if type(value) is float and 0.0 <= value < math.inf:  # the usual case: microseconds matter here
         return value
-    low, above = (None, least) if strict else (least, None)
-    return float(_number(name, value, float, Bounds(at_least=low, above=above, infinite=infinite)))
+    return float(_number(name, value, float, Bounds(at_least=0)))
+
+
+def check_positive(name: str, value: Any, *, infinite: bool = False) -> float:
+    """`value` as a float > 0, finite unless `infinite` is allowed."""
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
+    return float(_number(name, value, float, Bounds(above=0, infinite=infinite)))
 
 
 def check_whole(name: str, value: Any, *, least: int, most: int = MOST) -> int:
@@ -160,6 +167,8 @@ def check_flag(name: str, value: Any) -> bool:
 
 def _number(name: str, value: Any, kind: type, bounds: Bounds) -> int | float:
     """A number of any type, also an array without axes; strings and booleans are not numbers."""
+    if getattr(value, "requires_grad", False) is True:
+        raise ArgumentError(f"{name}: a tensor that requires a gradient, which it would not get; pass {name}.item().")
     try:
         if _is_flag(value) or isinstance(value, str | bytes):
             raise TypeError

@@ -48,13 +48,13 @@ class Stretch:
 
 @contextmanager
 def progress(
-    total: int | None, what: str, least: int = _FROM, *, done: int = 0, bar: bool = True, slow: bool = False
+    total: int | None, what: str, least: int = _FROM, *, bar: bool = True, slow: bool = False
 ) -> Iterator[Stretch]:
     """Call what is yielded as parts get done; there is no bar for fewer than `least`, or with `bar=False`.
 
     `slow` is for parts that may take longer than ten seconds each: a thread reports meanwhile.
     """
-    stretch = Stretch(what, total, done)
+    stretch = Stretch(what, total)
     drawn = bar and (total is None or total >= least) and (in_notebook() or sys.stderr.isatty())
     with first_to_tell() as first:
         if not first:
@@ -104,7 +104,7 @@ def alive(stretch: Stretch) -> Iterator[None]:
 @contextmanager
 def _bar(stretch: Stretch) -> Iterator[None]:
     if in_notebook():
-        drawing = Drawing(stretch.total, stretch.done)
+        drawing = Drawing(stretch.total)
         stretch.draw = lambda: drawing.show(stretch.done, str(stretch))
         yield
         drawing.show(stretch.total or 1, str(stretch), last=True)
@@ -115,7 +115,7 @@ def _bar(stretch: Stretch) -> Iterator[None]:
     # without markup: names of files may hold brackets
     columns = TextColumn("{task.description}", markup=False), BarColumn(20), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(str(stretch), total=stretch.total, completed=stretch.done)
+        task = bar.add_task(str(stretch), total=stretch.total)
         stretch.draw = lambda: bar.update(task, completed=stretch.done, description=str(stretch))
         yield
 

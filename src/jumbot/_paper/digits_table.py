@@ -16,8 +16,11 @@ from jumbot._paper.trained import Suite
 from jumbot.adaptation._config import option_names
 from jumbot.adaptation._runs.folder import outcome, read_config, read_metrics
 
+NORMS = ("running norms", "norms of the target")
+"""Columns: the accuracy with the running statistics of the batch norms, and with those of the target."""
+NONE = "-"
 _LENGTH = re.compile(r"(source_)?(epochs|steps)\d+")
-_SIZE = re.compile(r"batch_size\d+|mixed_precision\w+")
+_SIZE = re.compile(r"batch_size\d+|mixed_precision\w+|batch_norm\w+")
 
 
 def run(
@@ -53,19 +56,31 @@ def row_of(out: Path) -> dict[str, Any]:
     The masses are averages over the whole adaptation, as in the paper.
     """
     config, row, records = read_config(out), outcome(out, out.parent.name), read_metrics(out)
-    phases = [r["phase"] for r in records if r["event"] == "step"]
-    steps = [r for r in records if r["event"] == "step" and "wrong_mass" in r]
+    taken = [r for r in records if r["event"] == "step"]
+    adapted = [r["step"] for r in taken if r["phase"] == "adapt"]  # a recorded run may keep every tenth step
+    steps = [r for r in taken if "wrong_mass" in r]
+    end = taken[-1]["step"] + 1 if taken else 0
+    begun = adapted[0] if adapted else end
     curve = [r for r in records if r["event"] == "evaluation"]
     return row | {
         "variant": out.name.rpartition("-seed")[0],
         "training": to_builtins(config.training),
-        "updates": [phases.count("source"), phases.count("adapt")],
+        "updates": [begun, end - begun],
         "wrong_mass": statistics.fmean(r["wrong_mass"] for r in steps) if steps else None,
         "mass": statistics.fmean(r["mass"] for r in steps) if steps else None,
         "curve": [[r["epoch"], r["accuracy"]] for r in curve],
+        "by_norms": _by_norms(config.training.batch_norm, row["accuracy"], curve),
         "evaluated": curve[0]["n"] if curve else None,
         "paper": printed("digits", row["method"], row["task"]),
     }
+
+
+def _by_norms(kind: str, accuracy: float, curve: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """The accuracy of the last model with running statistics in its batch norms and with those of the target."""
+    if kind == "running":
+        return {"running": accuracy, "target": None}
+    before = [r["accuracy"] for r in curve if r["step"] == curve[-1]["step"]][:-1]
+    return {"running": before[-1] if before else None, "target": accuracy}
 
 
 def table(folders: Iterable[Path]) -> str:
@@ -75,7 +90,7 @@ def table(folders: Iterable[Path]) -> str:
         "method",
         "seed",
         "epochs, source + adaptation",
-        "accuracy",
+        *NORMS,
         "paper",
         "mass between labels",
         "paper",
@@ -83,13 +98,14 @@ def table(folders: Iterable[Path]) -> str:
     lines: list[list[object]] = []
     for row in map(row_of, sorted(folders)):
         shown = WRONG_MASS.get(row["method"]) if row["task"] == "U-M" else None
-        figures = [f"{100 * row['accuracy']:.2f}", row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
+        accuracies = [NONE if value is None else f"{100 * value:.2f}" for value in row["by_norms"].values()]
+        figures = [*accuracies, row["paper"] or "-", percent(row["wrong_mass"]), percent(shown)]
         lines.append([row["task"], describe_variant(row), row["seed"], schedule(row["training"]), *figures])
     return markdown(head, lines, words=2)
 
 
 def describe_variant(row: dict[str, Any]) -> str:
-    """The method and its differences from the paper's settings, except the length, which has its own column.
+    """The method and its differences from the paper's settings, except what has its own column.
 
     >>> describe_variant({"method": "cdan-e", "variant": "cdan-e-epochs20-mixed_precisionbf16"})
     'cdan-e (bf16)'
@@ -97,7 +113,8 @@ def describe_variant(row: dict[str, Any]) -> str:
     'deepjdot (eta1 0.1, eta2 0.1)'
     """
     words = row["variant"].removeprefix(row["method"]).split("-")[1:]
-    options = [_describe_option(word, row["method"]) for word in words if not _LENGTH.fullmatch(word)]
+    shown = [word for word in words if not _LENGTH.fullmatch(word) and not word.startswith("batch_norm")]
+    options = [_describe_option(word, row["method"]) for word in shown]
     return f"{row['method']} ({', '.join(options)})" if options else str(row["method"])
 
 

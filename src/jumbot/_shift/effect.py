@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jumbot._shift.views import narrowed
-from jumbot.cost import squared_euclidean
+from jumbot._shift.views import costs_between, narrowed
 from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._losses import Loss
 from jumbot.minibatch._sampling import Points
@@ -34,12 +33,10 @@ class Effect:
     """The share of the current rows that have no counterpart in the reference, and how far the sets are apart."""
 
     share: float
-    low: float
-    high: float
+    interval: tuple[float, float]
     distance: float
     """Divergence between minibatches of the sets, over that between two halves of the reference; 1 is no shift."""
-    distance_low: float
-    distance_high: float
+    distance_interval: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +84,8 @@ def find_effect(rows: Array, current: Array, scale: float, rng: np.random.Genera
         shares.append(_share(rows, again, matched, near, 2, rng))
         distances.append(_distance(rows, again, diverged, scale, _PAIRS // 4, rng))
     wide, far = _Z * float(np.std(shares, ddof=1)), _Z * float(np.std(np.log(distances), ddof=1))
-    return Effect(
-        share=min(max(share, 0.0), 1.0),
-        low=min(max(share - wide, 0.0), 1.0),
-        high=min(max(share + wide, 0.0), 1.0),
-        distance=distance,
-        distance_low=distance * float(np.exp(-far)),
-        distance_high=distance * float(np.exp(far)),
-    )
+    low, share, high = (min(max(x, 0.0), 1.0) for x in (share - wide, share, share + wide))
+    return Effect(share, (low, high), distance, (distance * float(np.exp(-far)), distance * float(np.exp(far))))
 
 
 def _near(rows: Array, halves: _Halves, m: int, rng: np.random.Generator) -> float:
@@ -102,7 +93,7 @@ def _near(rows: Array, halves: _Halves, m: int, rng: np.random.Generator) -> flo
     with itself."""
     costs = []
     for x, y in halves.pairs(m, 4, rng)[0]:
-        cost = _costs(rows[x], rows[y])
+        cost = costs_between(rows[x], rows[y])
         plan = solve(cost, epsilon=0).plan
         costs.append(cost[plan > 0.5 / m])
     return max(float(np.quantile(np.concatenate(costs), _OWN)), 1e-12)
@@ -116,7 +107,7 @@ def _share(rows: Array, halves: _Halves, m: int, near: float, count: int, rng: n
     """
 
     def left(pairs: list[Array]) -> float:
-        costs = np.stack([_costs(rows[x], rows[y]) for x, y in pairs])
+        costs = np.stack([costs_between(rows[x], rows[y]) for x, y in pairs])
         return 1 - float(np.mean(solve(costs, epsilon=0, tau=near / 2, divergence="tv").mass))
 
     own, other = map(left, halves.pairs(m, count, rng))
@@ -124,20 +115,13 @@ def _share(rows: Array, halves: _Halves, m: int, near: float, count: int, rng: n
 
 
 def _distance(rows: Array, halves: _Halves, m: int, scale: float, count: int, rng: np.random.Generator) -> float:
-    loss = Loss("sinkhorn_divergence", 0.05 * scale, 0.5 * scale, "kl", "product", 1e-2)
+    loss = Loss("sinkhorn_divergence", 0.05 * scale, 0.5 * scale, tol=1e-2)
     points = Points.of("rows", np.ascontiguousarray(rows))
 
     def mean(pairs: list[Array]) -> float:
         first, second = np.stack(pairs, axis=1)
         batch = Minibatches(points, points, np.ascontiguousarray(first), np.ascontiguousarray(second), "sqeuclidean")
-        return float(np.mean(loss(batch, None, None, False).value))
+        return float(np.mean(loss(batch).value))
 
     own, other = map(mean, halves.pairs(m, count, rng))
     return max(other, _LEAST * scale) / max(own, _LEAST * scale)
-
-
-def _costs(x: Array, y: Array) -> Array:
-    import torch
-
-    found: Array = squared_euclidean(torch.from_numpy(x), torch.from_numpy(y)).numpy()
-    return found

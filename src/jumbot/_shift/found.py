@@ -272,7 +272,7 @@ def _find(
                 explained = explain(pool, rng)
                 samples = find_samples(pool, explained)
                 odd = _odd(pool, explained, samples, tested, rng)
-                columns = find_columns(pool, tested, tested.scale, rng)
+                columns = find_columns(pool, tested, rng)
                 proportions = find_proportions(pool, explained, rng)
                 where = what_shifted(pool, proportions, tested, rng)
             except KeyboardInterrupt:
@@ -280,9 +280,9 @@ def _find(
     return Shift(
         p_value=tested.p_value,
         effect=None if effect is None else effect.share,
-        interval=None if effect is None else (effect.low, effect.high),
+        interval=None if effect is None else effect.interval,
         distance=None if effect is None else effect.distance,
-        distance_interval=None if effect is None else (effect.distance_low, effect.distance_high),
+        distance_interval=None if effect is None else effect.distance_interval,
         samples=samples,
         columns=columns,
         proportions=proportions,
@@ -331,7 +331,7 @@ def _advice(
         return f"Look at the {count} rows that the reference does not explain, and have them labelled: {rows}."
     if where == "labels":
         return "The class proportions have changed, but the classes look as before: adapt with proportions='estimated'."
-    if effect.share < SMALL and effect.distance_low <= 1 + 2 * SMALL:
+    if effect.share < SMALL and effect.distance_interval[0] <= 1 + 2 * SMALL:
         return "Nothing to do yet: the shift is real but small; watch the columns that moved."
     return "Adapt: jumbot adapt REFERENCE CURRENT."
 

@@ -15,14 +15,16 @@ import numpy as np
 
 from jumbot.data._column_kinds import kind_of_column, number_in, numbers_of
 from jumbot.data._columns import Column
-from jumbot.data._domain import Domain
+from jumbot.data._domain import ArraySamples, Domain, SubsetSamples
 from jumbot.data._fitting import find_columns
+from jumbot.data._frames import pandas
 from jumbot.data._inputs import PLURAL, SMALL, kind_of, largest_side
 from jumbot.data._labels import match_classes, plain_text
 from jumbot.data._pair import prepare
 from jumbot.data._row_kinds import NARROW, ZEROS
 from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
+from jumbot.transport._checks import check_unmasked
 
 MOST = 2000
 """Rows of each set that are used: more rows would only find irrelevant differences."""
@@ -123,7 +125,7 @@ def find_units(domains: list[Domain], groups: Any, blocks: int | None) -> tuple[
     if isinstance(groups, str):
         domains, values = _cut_column(domains, groups)
     elif isinstance(groups, tuple | list) and len(groups) == 2:
-        values = [np.asarray(one).ravel() for one in groups]
+        values = [_group_values(one) for one in groups]
     else:
         raise ArgumentError("groups must be the name of a column, or a pair of arrays: of the reference, of current.")
     for domain, found in zip(domains, values, strict=True):
@@ -132,6 +134,16 @@ def find_units(domains: list[Domain], groups: Any, blocks: int | None) -> tuple[
     texts = [[plain_text(value) for value in found.tolist()] for found in values]
     number = {text: place for place, text in enumerate(dict.fromkeys([*texts[0], *texts[1]]))}
     return domains, [np.array([number[text] for text in found]) for found in texts]
+
+
+def _group_values(groups: Any) -> Array:
+    """One of the two arrays of `groups`."""
+    check_unmasked(groups, "groups")
+    found = np.asarray(groups).ravel()
+    missing = np.flatnonzero(pandas().isna(found)) if found.dtype.kind in "fOmM" else np.empty(0, int)
+    if missing.size:
+        raise ArgumentError(f"groups: row {missing[0]} has no value; name the group of every row.")
+    return found
 
 
 def _cut_column(domains: list[Domain], column: str) -> tuple[list[Domain], list[Array]]:
@@ -203,7 +215,12 @@ def _numbers(domain: Domain) -> Array:
     if isinstance(samples, TableSamples):
         frame = samples.table.frame
         return np.stack([numbers_of(frame[column]) for column in frame], axis=1)
-    found: Array = samples.batch(np.arange(len(domain))).double().numpy()
+    rows = np.arange(len(domain))
+    while isinstance(samples, SubsetSamples):
+        rows, samples = samples.indices[rows], samples.samples
+    if isinstance(samples, ArraySamples):  # with all digits, of which a batch keeps seven
+        return np.asarray(samples.array[rows], np.float64)
+    found: Array = samples.batch(rows).double().numpy()
     return found
 
 

@@ -25,6 +25,7 @@ import torch
 from numpy.polynomial.legendre import legvander
 from scipy.stats import rankdata
 
+from jumbot.cost import squared_euclidean
 from jumbot.minibatch._costs import Minibatches
 from jumbot.minibatch._losses import Loss
 from jumbot.minibatch._sampling import Points
@@ -49,6 +50,12 @@ def squared_distances(rows: Array) -> Array:
     return found
 
 
+def costs_between(x: Array, y: Array) -> Array:
+    """|x_i - y_j|^2, in float64."""
+    found: Array = squared_euclidean(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    return found
+
+
 def typical(squared: Array) -> float:
     """The median squared distance of two rows of the pool; 1 where all are the same."""
     above = squared[np.triu_indices(len(squared), 1)]
@@ -66,8 +73,8 @@ def minibatch_divergences(
     draws = [_split(side, m, pairs, rng) for side in (~current, current)]
     points = Points.of("rows", np.ascontiguousarray(rows))
     for epsilon, tau in settings:
-        loss = Loss("sinkhorn_divergence", epsilon * scale, tau * scale, "kl", "product", _TOL)
-        found = loss(Minibatches(points, points, draws[0], draws[1], "sqeuclidean"), None, None, False)
+        loss = Loss("sinkhorn_divergence", epsilon * scale, tau * scale, tol=_TOL)
+        found = loss(Minibatches(points, points, draws[0], draws[1], "sqeuclidean"))
         yield np.asarray(found.value).reshape(-1, pairs).mean(1)
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.optimize import nnls
 
 from jumbot._shift.permutations import FEWEST, Tested, run_test
 from jumbot._shift.pooled import Pool
-from jumbot._shift.views import principal_directions, whitened
-from jumbot.cost import squared_euclidean
+from jumbot._shift.views import costs_between, principal_directions, whitened
 from jumbot.errors import ArgumentError
 from jumbot.transport._solve import solve
 
@@ -90,24 +88,20 @@ def explain(pool: Pool, rng: np.random.Generator) -> Explained:
     half, rest = np.array_split(rng.permutation(np.flatnonzero(~pool.current)), 2)
     here, there = np.flatnonzero(~pool.current), np.flatnonzero(pool.current)
 
-    def costs(rows: Array, first: Array, second: Array) -> Array:
-        found: Array = squared_euclidean(*(torch.from_numpy(rows[some]) for some in (first, second))).numpy()
-        return found
-
     def neighbours(rows: Array) -> tuple[float, Array]:
         """The median cost between a row of the reference and its nearest, and all costs, infinite to itself."""
-        own = costs(rows, here, here)
+        own = costs_between(rows[here], rows[here])
         np.fill_diagonal(own, np.inf)
         price = float(np.median(own.min(0)))
         return price if price > 0 else max(float(own[np.isfinite(own)].mean()), 1e-12), own
 
     price = neighbours(pool.rows)[0]
-    shares = [_columns(costs(pool.rows, half, rows), _SHARP * price)[0] for rows in (there, rest)]
+    shares = [_columns(costs_between(pool.rows[half], pool.rows[rows]), _SHARP * price)[0] for rows in (there, rest)]
     white, joined = whitened(principal_directions(pool.rows)), pool.rows / math.sqrt(price)
     if white.shape[1] > 1:  # what columns have to do with each other counts as much as the columns
         joined = np.concatenate([joined, white / math.sqrt(neighbours(white)[0])], axis=1)
     price, own = neighbours(joined)
-    levels = [_columns(cost, _SHARP * price)[1] / price for cost in (costs(joined, here, there), own)]
+    levels = [_columns(cost, _SHARP * price)[1] / price for cost in (costs_between(joined[here], joined[there]), own)]
     return Explained(shares[0], shares[1], (levels[0], levels[1]), (half, rest))
 
 
@@ -148,8 +142,7 @@ def displacements(pool: Pool, scale: float, rng: np.random.Generator) -> Array:
     first, second = np.array_split(here, 2)
     moved = []
     for x, y in ((here, there), (first, second)):
-        a, b = (torch.from_numpy(pool.rows[rows]) for rows in (x, y))
-        plan = solve(squared_euclidean(a, b).numpy(), epsilon=0.02 * scale, tau=scale, tol=1e-4).plan
+        plan = solve(costs_between(pool.rows[x], pool.rows[y]), epsilon=0.02 * scale, tau=scale, tol=1e-4).plan
         moved.append((plan.sum(0) @ pool.rows[y] - plan.sum(1) @ pool.rows[x]) / max(float(plan.sum()), 1e-300))
     found: Array = moved[0]
     return np.sign(found) * np.maximum(np.abs(found) - np.abs(moved[1]), 0.0)
@@ -173,12 +166,12 @@ def find_samples(pool: Pool, explained: Explained) -> tuple[Sample, ...]:
     )
 
 
-def find_columns(pool: Pool, tested: Tested, scale: float, rng: np.random.Generator) -> tuple[ColumnShift, ...]:
+def find_columns(pool: Pool, tested: Tested, rng: np.random.Generator) -> tuple[ColumnShift, ...]:
     """The columns, those that moved most first; none where rows have no columns with names."""
     if not pool.columns:
         return ()
     largest = np.zeros(len(pool.columns))
-    for owner, value in zip(pool.owners, displacements(pool, scale, rng), strict=True):
+    for owner, value in zip(pool.owners, displacements(pool, tested.scale, rng), strict=True):
         largest[owner] = value if abs(value) > abs(largest[owner]) else largest[owner]
     without = _left_out(pool, tested, rng)
     found = [

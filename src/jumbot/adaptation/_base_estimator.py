@@ -26,12 +26,17 @@ from jumbot.adaptation._judging import ADAPTED, Again, Judged, judge_before, nam
 from jumbot.adaptation._networks.stems import rows_as_trained_on
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import TrainingData, make_parts
+from jumbot.data._column_kinds import too_fine
 from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._fitting import warn_of_digits
+from jumbot.data._remarks import few_of_each
 from jumbot.data._scaling import learn_scaling
 from jumbot.data._screening import screen
+from jumbot.data._tables import check_same_rows
 from jumbot.errors import ArgumentError, NoTargetWarning
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
+from jumbot.transport._checks import check_unmasked
 
 PARAMETERS = {
     "steps": "steps",
@@ -130,6 +135,7 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         given = source if raw is None else source.with_samples(raw[0].samples)  # determines the recipe
         config = self._configured(given, ADAPTED if self.method is None else self.method, changes)
         self.mean_, self.scale_ = _scaling(_array(source), config.inputs.standardise)
+        _warn_of_digits(_array(source), self.mean_)
         if target is not None:
             there = None if raw is None else raw[1]
             names = getattr(self, "feature_names_in_", None) if raw is None else None
@@ -221,6 +227,8 @@ class AdaptationEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "their labels."
             )
         rows, labels = labelled_target
+        check_unmasked(labels, "labelled_target")
+        check_same_rows(labels, rows, "labelled_target")
         rows, labels = self._target(rows), np.asarray(labels)
         if labels.ndim == 0 or len(labels) != len(rows):
             raise ArgumentError(f"labelled_target: {len(rows)} rows and labels of shape {labels.shape}; pass one each.")
@@ -294,6 +302,13 @@ def warn_of_no_target(otherwise: str = "") -> None:
 def _shares(method: Any, source: Domain) -> dict[str, float] | None:
     weights = getattr(method, "sources", None)
     return None if weights is None else dict(zip(source.sources, weights.shares.tolist(), strict=True))
+
+
+def _warn_of_digits(X: np.ndarray, mean: np.ndarray) -> None:
+    """Warn of columns that lose their differences in the float32 of networks, as they do unless centred."""
+    with few_of_each("X"):
+        for column in np.flatnonzero(too_fine(X - mean)):
+            warn_of_digits("X", str(column + 1), X[:, column])
 
 
 def _array(domain: Domain) -> np.ndarray:

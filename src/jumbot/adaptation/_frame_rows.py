@@ -13,8 +13,9 @@ from jumbot.data._columns import Columns
 from jumbot.data._domain import Domain
 from jumbot.data._fitting import find_columns
 from jumbot.data._frames import Table, as_table, is_frame, pandas
-from jumbot.data._tables import TableSamples
+from jumbot.data._tables import TableSamples, check_same_rows
 from jumbot.errors import ArgumentError
+from jumbot.transport._checks import check_unmasked
 
 
 class Taken(NamedTuple):
@@ -38,6 +39,9 @@ class Taken(NamedTuple):
 
 def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | None, **how: Any) -> Taken:
     """Convert the arguments of `fit`; medians, categories, dates and texts are found on the source rows alone."""
+    for name, given in (("X", X), ("y", y)):
+        check_unmasked(given, name)
+    check_same_rows(y, X, "y")
     y = _without_nullables(y)
     table, options = _table(X, "X"), estimator.options if isinstance(estimator.options, Mapping) else {}
     asked = Inputs(**{name: options[name] for name in ("dates", "text") if name in options})
@@ -64,6 +68,7 @@ def take(estimator: Any, X: Any, y: Any, X_target: Any, is_source: np.ndarray | 
 
 def take_more(estimator: Any, X: Any, name: str = "X") -> np.ndarray:
     """Further rows like those of `fit`, as numbers."""
+    check_unmasked(X, name)
     columns: Columns | None = getattr(estimator, "columns_", None)
     encoded = columns is not None and any(column.encoded_as for column in columns.columns)
     table = None if columns is None else _table(X, name)

@@ -10,6 +10,7 @@ import torch
 from sklearn.utils import _safe_indexing
 
 from jumbot.errors import ArgumentError
+from jumbot.transport._checks import check_unmasked
 
 
 def sources_of(sample_domain: Any, kept: np.ndarray) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def split_by_sign(X: Any, y: Any, X_target: Any, sample_domain: Any) -> tuple[An
 
     Names, and numbers from 0 on, identify sources and are kept.  The y of target rows is not used.
     """
+    check_unmasked(sample_domain, "sample_domain")
     numbers = np.asarray(sample_domain) if sample_domain is not None else np.zeros(0, int)
     if numbers.ndim != 1 or numbers.dtype.kind != "i" or not (numbers < 0).any():
         return X, y, X_target, sample_domain

@@ -17,7 +17,7 @@ from jumbot._settings.places import check_table_place
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
-from jumbot.adaptation._evaluation.sets import PredictionSets
+from jumbot.adaptation._evaluation.sets import PredictionSets, members
 from jumbot.adaptation._evaluation.task import Regression, Task
 from jumbot.adaptation._networks.backbones import make_backbone
 from jumbot.adaptation._networks.features import Extractor
@@ -71,7 +71,7 @@ def set_columns(task: Task, found: PredictionSets) -> dict[str, Any]:
             for i, name in enumerate(names)
             for side, end in enumerate(("low", "high"))
         }
-    order = {name: i for i, name in enumerate(task.names().tolist())}
+    order = {name: i for i, name in enumerate(members(task.names()))}
     texts = [safe("|".join(task.classes[i] for i in sorted(order[c] for c in one))) for one in found.sets]
     return {"set": texts, "set_size": found.sizes}
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumbot._base.options import check_flag, check_number, check_word
+from jumbot._base.options import check_flag, check_positive, check_word
 from jumbot.cost import euclidean, squared_euclidean
 from jumbot.errors import ArgumentError, need
 from jumbot.transport._sinkhorn_divergence import sinkhorn_divergence
@@ -83,8 +83,8 @@ class SamplesLoss(nn.Module):
         if p not in (1, 2):
             raise ArgumentError(f"p must be 1 or 2, got {p!r}.")
         self.loss, self.p, self.backend, self.cost = loss, p, backend, cost
-        self.blur = check_number("blur", blur, least=0, strict=True)
-        self.reach = None if reach is None else check_number("reach", reach, least=0, strict=True)
+        self.blur = check_positive("blur", blur)
+        self.reach = None if reach is None else check_positive("reach", reach)
         self.debias, self.potentials = check_flag("debias", debias), check_flag("potentials", potentials)
         self._theirs: Any = None
         if loss != "sinkhorn" or backend in ("online", "multiscale") or isinstance(cost, str):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_flag, check_number, check_word
+from jumbot._base.options import check_flag, check_positive, check_word
 from jumbot.cost import squared_euclidean
 from jumbot.errors import need
 from jumbot.transport._solve import solve
@@ -55,8 +55,8 @@ class OTPlanSampler:
         warn: bool = True,
     ) -> None:
         self.method = check_word("method", method, _METHODS)
-        self.reg = check_number("reg", reg, least=0, strict=True)
-        self.reg_m = check_number("reg_m", reg_m, least=0, strict=True, infinite=True)
+        self.reg = check_positive("reg", reg)
+        self.reg_m = check_positive("reg_m", reg_m, infinite=True)
         self.normalize_cost, self.warn = check_flag("normalize_cost", normalize_cost), check_flag("warn", warn)
 
     def get_map(self, x0: Tensor, x1: Tensor) -> np.ndarray:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
+from jumbot._base.options import Seed, check, check_flag, check_non_negative, check_whole
 from jumbot.cost import Cost, parse_cost, squared_euclidean
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport._checks import Array, called, check_dense, from_numpy
+from jumbot.transport._checks import Array, called, check_dense, check_unmasked, from_numpy
+from jumbot.transport._exact.assignment import permutation
 from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Generator, check_generator, uniform
 from jumbot.transport._solve import solve
@@ -24,12 +24,15 @@ def condition_cost(conditions: Any, sizes: tuple[int, int], like: Tensor) -> Ten
     """weight |c0_i - c1_j|^2 of numbers; of labels (integers, texts, truth values) weight where they differ."""
     if not isinstance(conditions, tuple | list) or len(conditions) != 3:
         raise ArgumentError("conditions must be (c0, c1, weight): the conditions of x0 and x1, and their weight.")
-    weight = check_number("conditions", conditions[2], least=0)
+    weight = check_non_negative("conditions", conditions[2])
     arrays = [_array(c, size, f"c{k}") for k, (c, size) in enumerate(zip(conditions[:2], sizes, strict=True))]
     numbers = [isinstance(c, Tensor) for c in arrays]
     if numbers[0] != numbers[1]:
         raise ArgumentError("conditions must both be labels or both be numbers, got one of each.")
     if not numbers[0]:
+        kinds = [c.dtype.kind in "US" for c in arrays]
+        if kinds[0] != kinds[1]:
+            raise ArgumentError("conditions must both be texts or both be whole numbers, got one of each.")
         codes = np.unique(np.concatenate(arrays), axis=0, return_inverse=True)[1].reshape(-1)
         left, right = (torch.from_numpy(part).to(like.device) for part in np.split(codes, [sizes[0]]))
         return weight * (left[:, None] != right).to(like.dtype)
@@ -41,6 +44,7 @@ def condition_cost(conditions: Any, sizes: tuple[int, int], like: Tensor) -> Ten
 
 def _array(condition: Any, size: int, name: str) -> Any:
     """Numbers as a tensor `(size, k)`, labels as an array `(size, k)`."""
+    check_unmasked(condition, "conditions")
     if isinstance(condition, Tensor):
         condition = condition.detach()
         array: Any = condition if condition.is_floating_point() else condition.cpu().numpy()
@@ -61,18 +65,10 @@ def _array(condition: Any, size: int, name: str) -> Any:
 _TIE = 1e-9  # of the largest entry: among pairs that the plan does not distinguish, the cheaper ones are taken
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Rows i and j, and by which factor mass grows from one to the other."""
-
-    i: Tensor
-    j: Tensor
-    growth: Tensor
-
-
 def find_pairs(
     cost: Tensor, terms: Terms, tol: float, draw: int | None, replace: bool | None, generator: Generator
-) -> Pairs:
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows i and j, and by which factor mass grows from one to the other."""
     n, m = cost.shape
     count = n if draw is None else draw
     if replace is False and count > min(n, m):
@@ -82,13 +78,11 @@ def find_pairs(
     problem = make_problem(cost, None, None, terms)
     balanced = problem.source.exact and problem.target.exact
     if n == m and problem.epsilon == 0 and balanced and replace is not True and (replace is False or count == n):
-        from jumbot.transport._exact.assignment import permutation  # numba takes a moment to load
-
         j = torch.from_numpy(permutation(cost.cpu().numpy())).to(cost.device)
         i = torch.arange(n, device=cost.device)
         if count < n:
             i = _some(torch.ones_like(cost[0]), count, generator)
-        return Pairs(i, j[i], torch.ones_like(cost[0, :1]).expand(count))
+        return i, j[i], torch.ones_like(cost[0, :1]).expand(count)
     solution = solve(cost, **terms._asdict(), tol=tol)
     if replace is False:
         i, j = _assigned(solution.plan, cost)
@@ -100,7 +94,7 @@ def find_pairs(
     rows, columns = solution.marginals
     grown, shrunk = n * rows[i], m * columns[j]
     growth = torch.where(shrunk > 0, grown / torch.where(shrunk > 0, shrunk, 1.0), 0.0)
-    return Pairs(i, j, growth)
+    return i, j, growth
 
 
 def _assigned(plan: Tensor, cost: Tensor) -> tuple[Tensor, Tensor]:
@@ -269,7 +263,7 @@ def couple(
     numpy = not isinstance(x0, Tensor)
     x0, x1 = (np.asarray(x0), np.asarray(x1)) if numpy and not isinstance(x1, Tensor) else (x0, x1)
     points0, points1 = _points(x0, x1)
-    generator, tol = _generator(seed, generator), check_number("tol", tol, least=0)
+    generator, tol = _generator(seed, generator), check_non_negative("tol", tol)
     return_index, return_mass = check_flag("return_index", return_index), check_flag("return_mass", return_mass)
     replace = None if replace is None else check_flag("replace", replace)
     draw = None if draw is None else check_whole("draw", draw, least=1)
@@ -283,7 +277,7 @@ def couple(
         matrix = matrix + condition_cost(conditions, (len(x0), len(x1)), matrix)
     terms = Terms(epsilon, tau, divergence, mass=mass)
     pairs = find_pairs(matrix, terms, tol, draw, replace, generator)
-    i, j, growth = (x.numpy() if numpy else x for x in (pairs.i, pairs.j, pairs.growth))
+    i, j, growth = (x.numpy() for x in pairs) if numpy else pairs
     return x0[i], x1[j], *((i, j) if return_index else ()), *((growth,) if return_mass else ())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
+from jumbot._base.options import Seed, check, check_flag, check_non_negative, check_whole
 from jumbot.coupling._couple import couple
 from jumbot.errors import ArgumentError, suggest_option
 
@@ -207,7 +207,7 @@ class CoupledLoader:
         if self.minibatch > self.batch:
             raise ArgumentError(f"minibatch must be at most batch, {self.batch}, got {self.minibatch}.")
         self.workers, self.seed = check_whole("workers", workers, least=0, most=256), check("seed", seed, Seed)
-        self.conditions = None if conditions is None else check_number("conditions", conditions, least=0)
+        self.conditions = None if conditions is None else check_non_negative("conditions", conditions)
         self.draw = None if draw is None else check_whole("draw", draw, least=1)
         self.return_mass = check_flag("return_mass", return_mass)
         known = ["epsilon", "tau", "divergence", "mass", "cost", "tol", "replace"]

@@ -17,7 +17,7 @@ from jumbot.data._domain import ArraySamples, Domain, Samples
 from jumbot.data._labels import as_given, encode_labels
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
-from jumbot.transport._checks import check_dense
+from jumbot.transport._checks import check_dense, check_unmasked
 
 KINDS = ("signal", "raw")
 
@@ -94,6 +94,8 @@ def encode_values(values: Any, name: str = "labels") -> np.ndarray:
         array = array[:, None]
     if array.ndim != 2 or not array.shape[1]:
         raise ArgumentError(f"{name}: labels of shape {array.shape}; pass one number per sample, or a row of numbers.")
+    if array.dtype.kind in "mM":  # whose numbers depend on the unit
+        raise ArgumentError(f"{name}: labels of {array.dtype}; task='regression' predicts numbers.")
     if array.dtype.kind not in "fiub":
         array = np.array([[_number(value, name) for value in row] for row in array.tolist()])
     found = array.astype(np.float64)
@@ -225,6 +227,7 @@ def with_labels(domain: Domain, labels: Any, task: TaskName | None = None) -> Do
     if labels is None:
         return domain
     given = array_of(labels) if isinstance(labels, Tensor) else labels
+    check_unmasked(given, domain.name)
     task = task or guess_task(given, domain.name)
     if task == "regression":
         values = encode_values(given, domain.name)

@@ -21,12 +21,14 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
     """`(labels, classes)`: position of each value in the sorted names; -1 where a value is missing (None, NaN, "").
 
     Names that are numbers come first, in the order of the numbers; then the others, as text. -1 is an ordinary class;
-    leave missing labels empty.
+    leave missing labels empty. Times are named in the same way whatever their unit.
 
     >>> encode_labels(["dog", "cat", "dog", None])
     (array([ 1,  0,  1, -1]), ('cat', 'dog'))
     >>> encode_labels([10, 9, 9.0])[1]
     ('9', '10')
+    >>> encode_labels(np.array(["2020-01-01", "2020-01-01T12", "NaT"], "M8[ns]"))
+    (array([ 0,  1, -1]), ('2020-01-01', '2020-01-01T12:00:00'))
     """
     array = np.asarray(values)
     if isinstance(values, list | tuple) and array.dtype.kind == "U" and array.ndim == 1:
@@ -37,6 +39,8 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
         raise ArgumentError(f"{name}: labels of shape {array.shape}; pass one per sample.")
     if array.dtype.kind in "fiu":
         named, missing = _from_numbers(array, name)
+    elif array.dtype.kind in "mM":
+        named, missing = np.array([_time_name(v) for v in array], dtype=object), np.isnat(array)
     else:
         named = np.array(["" if _missing(v) else _class_name(v, name) for v in array.tolist()], dtype=object)
         missing = named == ""
@@ -50,6 +54,16 @@ def _from_numbers(array: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]
     distinct, inverse = np.unique(np.where(missing, array.dtype.type(0), array), return_inverse=True)
     texts = np.array([_class_name(v, name) for v in distinct.tolist()], dtype=object)
     return np.where(missing, "", texts[inverse]) if len(texts) else array.astype(object), missing
+
+
+def _time_name(value: np.datetime64 | np.timedelta64) -> str:
+    """As short as it can be: a day without its hours, a time without zeros after the comma."""
+    if np.isnat(value):
+        return ""
+    if isinstance(value, np.timedelta64):
+        return str(value)
+    units = ("D", "s", "ms", "us", "ns")
+    return str(next((short for unit in units if (short := value.astype(f"M8[{unit}]")) == value), value))
 
 
 def _missing(value: Any) -> bool:
@@ -77,7 +91,8 @@ def plain_text(value: Any) -> str:
 
 
 def as_given(labels: Any) -> tuple[str | None, dict[str, Label]]:
-    """The numpy type that predictions shall have, and the labels of classes whose name does not say what was given.
+    """The numpy type that predictions shall have, and the labels of classes whose name does not say what was given:
+    of times, how many units they are from the first.
 
     None where labels are missing, or are no texts, numbers and truth values: then names are all that is known of them.
 
@@ -85,10 +100,15 @@ def as_given(labels: Any) -> tuple[str | None, dict[str, Label]]:
     (('<U1', {}), ('<f8', {}), (None, {}))
     >>> as_given(np.array([" <=50K", " >50K"])), as_given(np.array([7, "a"], dtype=object))
     (('<U6', {'<=50K': ' <=50K', '>50K': ' >50K'}), ('|O', {'7': 7, 'a': 'a'}))
+    >>> as_given(np.array(["1970-01-03"], "M8[D]"))
+    ('<M8[D]', {'1970-01-03': 2})
     """
     array = np.asarray(labels)
     if array.dtype.kind in "biufS":
         return array.dtype.str, {}
+    if array.dtype.kind in "mM":
+        present = np.unique(array[~np.isnat(array)])
+        return array.dtype.str, {_time_name(time): int(time.astype(np.int64)) for time in present}
     if array.dtype.kind not in "UOT":
         return None, {}
     each = (label.item() if isinstance(label, np.generic) else label for label in array.ravel().tolist())
@@ -109,9 +129,13 @@ def joined_dtype(dtypes: Sequence[str | None]) -> str | None:
 
     >>> joined_dtype(["<U1", "<U2"]), joined_dtype(["|i1", "<f8"]), joined_dtype(["<i8", "<U1"])
     ('<U2', '<f8', None)
+    >>> joined_dtype(["<M8[D]", "<M8[D]"]), joined_dtype(["<M8[D]", "<M8[s]"])
+    ('<M8[D]', None)
     """
     known = [np.dtype(one) for one in dtypes if one is not None]
     kinds = {one.kind for one in known}
+    if kinds & {*"mM"} and len(set(known)) > 1:  # `as_given` counts in units
+        return None
     if len(known) < len(dtypes) or not (len(kinds) == 1 or kinds <= {*"iuf"} or kinds <= {*"UO"}):
         return None
     return np.result_type(*known).str

@@ -45,8 +45,6 @@ from jumbot.data._tablefiles import FORMATS, ending, tables_cached
 from jumbot.data._tables import TableSamples
 from jumbot.errors import ArgumentError
 
-_FLOAT32 = 4  # bytes
-
 
 def prepare(
     source: Domain,
@@ -151,7 +149,7 @@ def _feature_format(
         if source.roles is not None:
             found = replace(found, label=source.roles.label, id=source.roles.id)
         format = replace(format, width=len(found.features), columns=found)
-    elif isinstance(source.samples, ArraySamples) and source.samples.array.dtype.itemsize > _FLOAT32:
+    elif isinstance(source.samples, ArraySamples) and not np.can_cast(source.samples.array.dtype, np.float32):
         with few_of_each(source.name):
             for column in np.flatnonzero(too_fine(source.samples.array)):
                 warn_of_digits(source.name, str(column + 1), source.samples.array[:, column])

@@ -53,7 +53,8 @@ def learn_scaling(source: Domain | np.ndarray, standardise: str = "auto") -> Sca
         return None
     mean = sum(rows.sum(0) for rows in _rows(source)) / len(source)
     std = np.sqrt(sum(((rows - mean) ** 2).sum(0) for rows in _rows(source)) / len(source))
-    std[std <= 1e-7 * np.abs(mean)] = 0.0
+    # a domain gives its rows in float32
+    std[std <= (1e-12 if isinstance(source, np.ndarray) else 1e-7) * np.abs(mean)] = 0.0
     if standardise == "auto" and not few_dominate(std**2) and not all_alike(std):
         used = None if (std > 0).all() else tuple((std > 0).astype(float).tolist())
         return Scaling(tuple(mean.tolist()), used, one_scale(std))

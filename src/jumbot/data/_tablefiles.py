@@ -190,6 +190,8 @@ def label_values(table: Table, column: str, task: TaskName | None) -> np.ndarray
         codes, distinct = pandas().factorize(values)
         return np.array([*distinct.tolist(), None], dtype=object)[codes]
     found: np.ndarray = values.to_numpy()
+    if found.dtype.kind in "mM":
+        return found
     if found.dtype.kind in "fiub":
         as_numbers = table.texts is None or task == "regression"
         texts = None if as_numbers else _texts_that_say_more(found, table, column)

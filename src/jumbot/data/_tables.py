@@ -336,15 +336,23 @@ def _check_leak(labels: Any, features: Any, whose: str) -> None:
             )
 
 
-def _aligned(labels: Any, frame: Any, whose: str) -> Any:
-    """`labels` unchanged; an error if they are a Series whose index belongs to other rows."""
-    index = getattr(labels, "index", None)
-    if index is None or callable(index) or len(index) != len(frame):
-        return labels
-    if index.tolist() != frame.index.tolist() and {*index.tolist()} == {*frame.index.tolist()}:
+def check_same_rows(labels: Any, frame: Any, whose: str) -> None:
+    """Raise an error if `labels` are a Series whose index has the rows of the frame in another order."""
+    index, own = getattr(labels, "index", None), getattr(frame, "index", None)
+    if index is None or own is None or callable(index) or callable(own) or len(index) != len(own):
+        return
+    if index.tolist() != own.tolist() and {*index.tolist()} == {*own.tolist()}:
         raise ArgumentError(
             f"{whose}: the index of the labels has the rows in another order than the frame; pass y.loc[X.index]."
         )
+
+
+def _aligned(labels: Any, frame: Any, whose: str) -> Any:
+    """`labels` unchanged; an error if they are a Series whose index belongs to other rows."""
+    check_same_rows(labels, frame, whose)
+    index = getattr(labels, "index", None)
+    if index is None or callable(index) or len(index) != len(frame):
+        return labels
     if not hasattr(labels, "isna") or labels.ndim != 1:
         return labels
     return label_values(Table(labels.to_frame("labels")), "labels", None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from jumbot.cost import Cost, parse_cost
 from jumbot.minibatch._sampling import Points
 from jumbot.transport._checks import called
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.threads import run, split
+from jumbot.transport._kernels.threads import run_range
 
 _COMPILED = ("sqeuclidean", "euclidean")
 _PART = 64  # coordinates that are summed at once: those of 64 points of both sides stay in the cache
+_THREADED_FROM = 1 << 16  # costs
 
 
 @intrinsic
@@ -144,20 +146,9 @@ class Minibatches:
     def _compiled(self, p: Points, q: Points, index_p: np.ndarray, index_q: np.ndarray) -> Tensor:
         count, m = index_p.shape
         out = np.empty((count, m, index_q.shape[1]))
-        arguments = (
-            np.asarray(p.data),
-            np.asarray(q.data),
-            index_p,
-            index_q,
-            self.ground == "euclidean",
-            out,
-        )
-        threads = torch.get_num_threads()
-        if out.size < 1 << 16 or threads == 1:
-            squared_distances(*arguments, 0, count)
-        else:
-            squared_distances(*arguments, 0, 0)  # compile before the threads start
-            run(lambda part: squared_distances(*arguments, *part), split(count, threads))
+        root = self.ground == "euclidean"
+        task = partial(squared_distances, np.asarray(p.data), np.asarray(q.data), index_p, index_q, root, out)
+        run_range(task, count, out.size >= _THREADED_FROM)
         return torch.from_numpy(out)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jumbot._base.distributed import gather, group, share, sum_over_processes
-from jumbot._base.options import Seed, check, check_flag, check_number, check_whole
+from jumbot._base.options import Seed, check, check_flag, check_non_negative, check_positive, check_whole
 from jumbot._base.progress import progress
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, NotConvergedWarning, hinting
@@ -144,73 +144,66 @@ def estimate(
     >>> low < result.value < high
     True
     """
-    settings = _Settings(
-        k=k,
-        precision=precision,
-        loss=loss,
-        cost=cost,
-        epsilon=epsilon,
-        tau=tau,
-        divergence=divergence,
-        reference=reference,
-        tol=tol,
-        seed=seed,
-        plan=plan,
-        chunk=chunk,
-        cost_bound=cost_bound,
-        budget=budget,
-    )
-    if not isinstance(m, Sequence | np.ndarray) or isinstance(m, str):
-        return _estimate(x, y, a, b, m, settings)
-    if not list(m):
-        raise ArgumentError("m must have at least one minibatch size, got an empty list.")
-    return BiasCurve(tuple(_estimate(x, y, a, b, size, settings) for size in m))
-
-
-def _estimate(x: Any, y: Any, a: Any, b: Any, m: int, given: _Settings) -> Estimate:
-    """`estimate` at one minibatch size."""
     check_same_columns("x, y", x, y)
-    cost, k, precision = given["cost"], given["k"], given["precision"]
     source, target = _read_points(x, y, cost)
-    m, seed = check_whole("m", m, least=1), check("seed", given["seed"], Seed)
-    for name, points in (("x", source), ("y", target)):
-        if m > points.n:
-            raise ArgumentError(f"m: {m} is more than the {points.n} points of {name}; use m <= {points.n}.")
+    sizes = _check_sizes(m, source, target)
+    k, seed, plan = _check_count(k, precision), check("seed", seed, Seed), check_flag("plan", plan)
+    weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
+    epsilon, tol = check_non_negative("epsilon", epsilon), check_non_negative("tol", tol)
+    h = Loss(loss, epsilon, tau, divergence, reference, tol)
+    constrained = all(side.hard for side in marginals(divergence, tau, exact=epsilon == 0))
+    chunk = None if chunk is None else check_whole("chunk", chunk, least=1)
+    budget = check_whole("budget", budget, least=2)
+    parse_cost(cost)
+    bound = None if cost_bound is None else check_non_negative("cost_bound", cost_bound)
+    found = []
+    for size in sizes:
+        at_once = max(1, _CHUNK_ENTRIES // (size * size)) if chunk is None else chunk
+        work = _Work(source, target, weights, size, h, cost, constrained, seed, at_once, plan)
+        found.append(_estimated(work, k, precision, budget, bound))
+    return BiasCurve(tuple(found)) if _several(m) else found[0]
+
+
+def _several(m: Any) -> bool:
+    return isinstance(m, Sequence | np.ndarray) and not isinstance(m, str) and np.ndim(m) > 0
+
+
+def _check_sizes(m: Any, x: Points, y: Points) -> list[int]:
+    sizes = [check_whole("m", size, least=1) for size in (m if _several(m) else [m])]
+    if not sizes:
+        raise ArgumentError("m must have at least one minibatch size, got an empty list.")
+    for name, points in (("x", x), ("y", y)):
+        if max(sizes) > points.n:
+            raise ArgumentError(f"m: {max(sizes)} is more than the {points.n} points of {name}; use m <= {points.n}.")
+    return sizes
+
+
+def _check_count(k: Any, precision: Any) -> Any:
+    """`k` as a number, "all", or None where `precision` is given instead."""
     if (k is None) == (precision is None):
         raise ArgumentError("k, precision: pass exactly one of them (k a number or 'all').")
     if precision is not None:
-        check_number("precision", precision, least=0, strict=True)
-    weights = as_weights("a", a, source.n), as_weights("b", b, target.n)
-    epsilon, tol = check_number("epsilon", given["epsilon"], least=0), check_number("tol", given["tol"], least=0)
-    function = Loss(given["loss"], epsilon, given["tau"], given["divergence"], given["reference"], tol)
-    constrained = all(side.hard for side in marginals(given["divergence"], given["tau"], exact=epsilon == 0))
-    chunk = (
-        max(1, _CHUNK_ENTRIES // (m * m)) if given["chunk"] is None else check_whole("chunk", given["chunk"], least=1)
-    )
-    budget = check_whole("budget", given["budget"], least=2)
+        check_positive("precision", precision)
     if isinstance(k, str) and k != "all":
         raise ArgumentError(f"k: got {k!r}; pass a number, or 'all'.")
-    if k is not None and k != "all":
-        k = check_whole("k", k, least=1)
-    if not callable(cost):
-        parse_cost(cost)
-    bound = None if given["cost_bound"] is None else check_number("cost_bound", given["cost_bound"], least=0)
-    plan = check_flag("plan", given["plan"])
-    work = _Work(source, target, weights, m, function, cost, constrained, seed, chunk, plan)
+    return k if k is None or k == "all" else check_whole("k", k, least=1)
+
+
+def _estimated(work: _Work, k: Any, precision: float | None, budget: int, cost_bound: float | None) -> Estimate:
+    """The estimate at one minibatch size."""
     if k == "all":
         work.run_all(_count_pairs(work))
-    elif k is not None:
+    elif precision is None:
         work.run(k)
     else:
-        assert precision is not None
         work.run_until(precision, budget)
     if work.short:
         warnings.warn(
-            f"{work.short} minibatches stopped above tol = {tol:g}; each still has its certified gap.",
+            f"{work.short} minibatches stopped above tol = {work.loss.tol:g}; each still has its certified gap.",
             NotConvergedWarning,
             stacklevel=4,  # past `estimate` and `hinting`
         )
-    return work.result(complete=k == "all", cost_bound=bound)
+    return work.result(complete=k == "all", cost_bound=cost_bound)
 
 
 def _read_points(x: Any, y: Any, cost: str | Cost) -> tuple[Points, Points]:
@@ -343,7 +336,7 @@ class _Work:
         while len(self.values) < budget and not self.interrupted:
             k = len(self.values)
             spread = float(self.values.std(ddof=1))
-            needed = math.ceil((_quantile(0.95, k - 1) * spread / precision) ** 2)
+            needed = math.ceil((_quantile(k - 1) * spread / precision) ** 2)
             if needed <= k:
                 return
             self.run(min(budget, max(needed + needed // 20, k + k // 10 + 1)))
@@ -394,7 +387,8 @@ class _Work:
         )
 
 
-def _quantile(confidence: float, dof: float) -> float:
+def _quantile(dof: float) -> float:
+    """Student's t for 95 %."""
     from scipy.stats import t
 
-    return float(t.ppf(0.5 + confidence / 2, max(dof, 1)))
+    return float(t.ppf(0.975, max(dof, 1)))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_word
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError
+from jumbot.transport._checks import check_unmasked
 
 if TYPE_CHECKING:
     from jumbot.minibatch._losses import Loss
@@ -57,18 +58,25 @@ class LiftedPlan:
 
         Points that send no mass get their row of `missing` (for example x itself), or NaN.
         """
-        y = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y, dtype=np.float64)
-        if y.shape[0] != self.shape[1]:
-            from jumbot.errors import ArgumentError
-
-            raise ArgumentError(f"y: {y.shape[0]} points, but the plan has {self.shape[1]} columns.")
-        rows = self.marginals[0]
+        y, rows = self._points("y", y, self.shape[1]), self.marginals[0]
         out = np.full((self.shape[0], *y.shape[1:]), np.nan)
         if missing is not None:
-            out[:] = np.asarray(missing.detach().cpu() if hasattr(missing, "detach") else missing)
+            given = self._points("missing", missing, self.shape[0])
+            if given.shape != out.shape:
+                raise ArgumentError(f"missing must have the shape {out.shape}, got {given.shape}.")
+            out[:] = given
         sent = rows > 0
-        out[sent] = (self.matrix @ y)[sent] / rows[sent, None]
+        moved = (self.matrix @ y.reshape(len(y), -1))[sent] / rows[sent, None]
+        out[sent] = moved.reshape(-1, *y.shape[1:])
         return out
+
+    @staticmethod
+    def _points(name: str, points: Any, count: int) -> np.ndarray:
+        check_unmasked(points, name)
+        found = np.asarray(points.detach().cpu() if hasattr(points, "detach") else points, dtype=np.float64)
+        if found.ndim == 0 or len(found) != count:
+            raise ArgumentError(f"{name} must have {count} points, as the plan has, got the shape {found.shape}.")
+        return found
 
     def to_scipy(self) -> Any:
         """The plan as a `scipy.sparse.csr_array`."""
@@ -218,7 +226,7 @@ class Estimate:
         """
         from scipy.stats import t
 
-        confidence = check_number("confidence", confidence, least=0)
+        confidence = check_non_negative("confidence", confidence)
         if not 0 < confidence < 1:
             raise ArgumentError(f"confidence must lie strictly between 0 and 1, got {confidence}.")
         draw, data = self._variances(target)

@@ -47,9 +47,9 @@ class Loss:
     name: str
     epsilon: float
     tau: Any
-    divergence: str | Divergence
-    reference: str
-    tol: float
+    divergence: str | Divergence = "kl"
+    reference: str = "product"
+    tol: float = 1e-6
 
     def __post_init__(self) -> None:
         check_word("loss", self.name, LOSSES)
@@ -64,7 +64,9 @@ class Loss:
     def terms(self) -> Terms:
         return Terms(self.epsilon, self.tau, self.divergence, self.reference)
 
-    def __call__(self, batch: Minibatches, a: Tensor | None, b: Tensor | None, plan: bool) -> Solved:
+    def __call__(
+        self, batch: Minibatches, a: Tensor | None = None, b: Tensor | None = None, plan: bool = False
+    ) -> Solved:
         """Weights are `(c, m)`, or None for uniform of mass one."""
         if self.name == "transport":
             return self._transport(batch, "x", "y", a, b, self.tol, plan)

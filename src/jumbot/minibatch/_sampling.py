@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from jumbot._base.files import read_arrays
 from jumbot.errors import ArgumentError
 from jumbot.transport._checks import check_dense
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.threads import run, split
+from jumbot.transport._kernels.threads import run_range
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -78,26 +78,23 @@ def draw_subsets(seed: int, first: int, count: int, side: int, n: int, m: int) -
     True
     """
     out = np.empty((count, m), dtype=np.int64)
-    _in_threads(lambda low, high: _subsets(np.uint64(seed), first + low, side, n, out[low:high]), count, m)
+
+    def draw(low: int, high: int) -> None:
+        _subsets(np.uint64(seed), first + low, side, n, out[low:high])
+
+    run_range(draw, count, out.size >= _THREADED_FROM)
     return out
 
 
 def draw_by_weight(seed: int, first: int, count: int, side: int, cumulative: np.ndarray, m: int) -> np.ndarray:
     """`(count, m)` indices drawn with replacement, by weight."""
     out = np.empty((count, m), dtype=np.int64)
-    _in_threads(
-        lambda low, high: _with_replacement(np.uint64(seed), first + low, side, cumulative, out[low:high]), count, m
-    )
+
+    def draw(low: int, high: int) -> None:
+        _with_replacement(np.uint64(seed), first + low, side, cumulative, out[low:high])
+
+    run_range(draw, count, out.size >= _THREADED_FROM)
     return out
-
-
-def _in_threads(draw: Callable[[int, int], None], count: int, m: int) -> None:
-    threads = torch.get_num_threads()
-    if threads == 1 or count * m < _THREADED_FROM:
-        draw(0, count)
-        return
-    draw(0, 0)  # compile before the threads start
-    run(lambda part: draw(*part), split(count, threads))
 
 
 def count_pairs(n_x: int, n_y: int, m: int) -> int:

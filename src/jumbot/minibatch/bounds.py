@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from jumbot._base.lazy import public
-from jumbot._base.options import check_flag, check_number, check_whole, check_word
+from jumbot._base.options import check_flag, check_non_negative, check_positive, check_whole, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._marginal import L2Marginal, Marginal, marginals
 from jumbot.transport.divergences import Divergence
@@ -72,9 +72,9 @@ def outlier_upper_bound(value: float, mean_cost: float, *, zeta: float, tau: flo
     >>> outlier_upper_bound(0.3, 1e9, zeta=0.9, tau=0.5)  # however far away z is
     0.37
     """
-    value, mean_cost = check_number("value", value, least=0), check_number("mean_cost", mean_cost, least=0)
+    value, mean_cost = check_non_negative("value", value), check_non_negative("mean_cost", mean_cost)
     zeta = _fraction("zeta", zeta)
-    scale = 2 * check_number("tau", tau, least=0, strict=True) + check_number("epsilon", epsilon, least=0)
+    scale = 2 * check_positive("tau", tau) + check_non_negative("epsilon", epsilon)
     return zeta * value - (1 - zeta) * scale * math.expm1(-mean_cost / scale)
 
 
@@ -116,7 +116,7 @@ def outlier_lower_bound(value: float, cost: Any, g: Any, b: Any = None, *, zeta:
     >>> outlier_lower_bound(0.0, [100.0, 81.0], [0.0, 0.0], zeta=0.9)
     8.1
     """
-    value, zeta = check_number("value", value, least=0), _fraction("zeta", zeta)
+    value, zeta = check_non_negative("value", value), _fraction("zeta", zeta)
     cost, g = _numbers("cost", cost), _numbers("g", g)
     b = np.full(g.shape, 1 / max(g.size, 1)) if b is None else _numbers("b", b)
     if not (cost.ndim == 1 and cost.size > 0 and cost.shape == g.shape == b.shape):
@@ -174,13 +174,13 @@ def value_bound(
     >>> value_bound(4.0, epsilon=0.1, tau=0.5)
     4.0
     """
-    cost_bound = check_number("cost_bound", cost_bound, least=0)
-    mass_a, mass_b = _mass("mass_a", mass_a), _mass("mass_b", mass_b)
+    cost_bound = check_non_negative("cost_bound", cost_bound)
+    mass_a, mass_b = check_positive("mass_a", mass_a), check_positive("mass_b", mass_b)
     source, target = marginals(divergence, tau)
     s = _feasible_multiple(mass_a, mass_b, source, target)
     return (
         s * cost_bound * mass_a * mass_b
-        + check_number("epsilon", epsilon, least=0) * mass_a * mass_b * _kl(s)
+        + check_non_negative("epsilon", epsilon) * mass_a * mass_b * _kl(s)
         + mass_a * _price(source, s * mass_b)
         + mass_b * _price(target, s * mass_a)
     )
@@ -234,7 +234,7 @@ def divergence_bound(
     """
     if isinstance(tau, tuple | list):
         raise ArgumentError("tau: got a pair, but the Sinkhorn divergence is symmetric; pass one number.")
-    mass_a, mass_b = _mass("mass_a", mass_a), _mass("mass_b", mass_b)
+    mass_a, mass_b = check_positive("mass_a", mass_a), check_positive("mass_b", mass_b)
 
     def bound(p: float, q: float) -> float:
         return value_bound(cost_bound, p, q, epsilon=epsilon, tau=tau, divergence=divergence)
@@ -341,7 +341,7 @@ def mass_bound(
     2.718
     """
     limit = value_bound(cost_bound, mass_a, mass_b, epsilon=epsilon, tau=tau, divergence=divergence)
-    cost_least = check_number("cost_least", cost_least, least=0)
+    cost_least = check_non_negative("cost_least", cost_least)
     if cost_least > cost_bound:
         raise ArgumentError(f"cost_least: got {cost_least:g}, above cost_bound = {cost_bound:g}.")
     source, target = marginals(divergence, tau)
@@ -408,7 +408,7 @@ def deviation_bound(
     >>> deviation_bound(1.0, n=1000, m=10, k=500, delta=0.05)
     0.280
     """
-    loss_bound, delta = check_number("loss_bound", loss_bound, least=0), _fraction("delta", delta, strict=True)
+    loss_bound, delta = check_non_negative("loss_bound", loss_bound), _fraction("delta", delta, strict=True)
     n, m = check_whole("n", n, least=1, most=_MOST), check_whole("m", m, least=1, most=_MOST)
     if m > n:
         raise ArgumentError(f"m: got {m}, but there are only n = {n} points; draw at most that many.")
@@ -452,13 +452,13 @@ def marginal_bound(mass: float, *, k: int, delta: float, printed: bool = False) 
     >>> marginal_bound(1.0, k=500, delta=0.05)
     0.0607
     """
-    mass, delta = check_number("mass", mass, least=0), _fraction("delta", delta, strict=True)
+    mass, delta = check_non_negative("mass", mass), _fraction("delta", delta, strict=True)
     bound = mass * math.sqrt(math.log(2 / delta) / (2 * check_whole("k", k, least=1, most=_MOST)))
     return 2 * bound if check_flag("printed", printed) else bound
 
 
 def _fraction(name: str, value: Any, strict: bool = False) -> float:
-    number = check_number(name, value, least=0, strict=strict)
+    number = check_positive(name, value) if strict else check_non_negative(name, value)
     if number > 1 or (strict and number == 1):
         raise ArgumentError(f"{name} must lie {'strictly ' if strict else ''}between 0 and 1, got {number:g}.")
     return number
@@ -472,10 +472,6 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     if not np.isfinite(found).all():
         raise ArgumentError(f"{name}: contains NaN or infinity; pass finite numbers.")
     return found
-
-
-def _mass(name: str, value: Any) -> float:
-    return check_number(name, value, least=0, strict=True)
 
 
 def _feasible_multiple(mass_a: float, mass_b: float, source: Marginal, target: Marginal) -> float:

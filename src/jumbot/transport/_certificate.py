@@ -19,6 +19,7 @@ from torch import Tensor
 from jumbot.transport._marginal import Marginal
 from jumbot.transport._problem import Problem
 
+ROUNDING = 1e-15
 _OVERFLOWN = 1e200  # a scale above which a gap is meaningless
 
 
@@ -83,12 +84,7 @@ def certify(problem: Problem, f: Tensor, g: Tensor, near: Tensor | None = None) 
     gap = torch.zeros_like(plan[:, 0, 0])
     if problem.source.hard or problem.target.hard:
         rounded = round_to_marginals(problem, plan if near is None else near)
-        # Q log(Q/P) - Q + P with log P exact where P underflows
-        log_ratio = torch.where(rounded > 0, torch.log(rounded) - log_plan, 0.0)
-        terms = torch.where(rounded > 0, rounded * log_ratio - rounded, 0.0) + plan
-        small = log_ratio.abs() < 1e-4
-        terms = torch.where(small & (rounded > 0), plan * log_ratio**2 * (0.5 + log_ratio / 3), terms)
-        gap = epsilon * terms.clamp_min(0).sum((-2, -1))
+        gap = epsilon * kl_terms(rounded, plan, log_plan).sum((-2, -1))
         log_plan = torch.where(rounded > 0, torch.log(rounded), log_plan)
         plan = rounded
     rows, columns = plan.sum(-1), plan.sum(-2)
@@ -103,6 +99,20 @@ def certify(problem: Problem, f: Tensor, g: Tensor, near: Tensor | None = None) 
     objective = linear + epsilon * entropy + penalty
     gap = torch.where(torch.isfinite(objective) & ~gap.isnan(), gap, torch.inf)
     return Certificate(plan, rows, columns, linear, objective, gap, size + penalty + epsilon * mass)
+
+
+def kl_terms(Q: Tensor, P: Tensor, log_P: Tensor) -> Tensor:
+    """Q log(Q/P) - Q + P, with log P exact where P underflows."""
+    ratio = torch.where(Q > 0, torch.log(Q) - log_P, 0.0)
+    terms = torch.where(Q > 0, Q * ratio - Q, 0.0) + P
+    near = (ratio.abs() < 1e-4) & (Q > 0)
+    return torch.where(near, P * ratio**2 * (0.5 + ratio / 3), terms).clamp_min(0)
+
+
+def without_rounding(gap: Tensor, scale: Tensor, a: Tensor, b: Tensor, most: Tensor) -> Tensor:
+    """Zero where the optimum is zero, and both gap and scale are rounding of what any plan costs, `most` a unit."""
+    nothing = ROUNDING * torch.maximum(a.sum(-1), b.sum(-1)) * most
+    return torch.where((gap <= ROUNDING * scale) | (torch.maximum(gap, scale) <= nothing), 0.0, gap)
 
 
 def round_to_marginals(problem: Problem, plan: Tensor) -> Tensor:

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from jumbot.cost import Cost
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport._checks import Array
+from jumbot.transport._checks import Array, read_potentials
 from jumbot.transport._evidence import (
     Evidence,
     Given,
     evidence,
     marginal_error,
     read_plan,
-    read_potentials,
     read_problem,
 )
 from jumbot.transport._problem import Terms, make_problem
@@ -33,12 +32,8 @@ _BEYOND = 100.0  # times the value, above which a gap is not spelled out
 _NOTHING = 1e-6  # of the mass: a plan with less has underflown
 
 
-def verdicts(given: Given, found: Evidence, exact: bool) -> list[str]:
-    """One sentence for each problem; `exact` says that the lower bound is the optimum up to 1e-10."""
-    return [_verdict(given, found, k, exact) for k in range(len(found.gap))]
-
-
 def _verdict(given: Given, found: Evidence, k: int, exact: bool) -> str:
+    """One sentence on problem k; `exact` says that the lower bound is the optimum up to 1e-10."""
     if bool(found.undefined[k]):
         return "not a plan: NaN or infinite entries"
     if float(found.negative[k]) < 0:
@@ -201,7 +196,9 @@ def certify(
         raise ArgumentError("plan, potentials must not both be None; pass what is to be certified.")
     terms = Terms(epsilon, tau, divergence, reference, mass)
     given = read_problem(cost, a, b, x, y, terms)
-    pair = None if potentials is None else read_potentials(potentials, given)
+    pair = None
+    if potentials is not None:
+        pair = read_potentials("potentials", potentials, given.shape[1:], given.batch, given.numpy)
     matrix = None if plan is None else read_plan(plan, given)
     exact = False
     if pair is None or (matrix is None and given.epsilon == 0):
@@ -216,7 +213,7 @@ def certify(
 
 
 def _certificate(given: Given, found: Evidence, exact: bool) -> Certificate:
-    sentences = verdicts(given, found, exact)
+    sentences = [_verdict(given, found, k, exact) for k in range(len(found.gap))]
 
     def out(numbers: Tensor) -> Any:
         numbers = numbers.reshape(given.batch)

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.errors import ArgumentError
 from jumbot.transport._kernels.decorator import compiled
 from jumbot.transport._kernels.threads import run, split
 
 Array = Any  # a torch tensor or a numpy array: numpy in, numpy out
 _transformed = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+_CPU = torch.device("cpu")
 _SMALL = 10_000  # entries that OpenBLAS multiplies on one thread, which is the fastest way
 _LARGE = 1 << 20  # entries whose sum takes longer than starting threads
 
@@ -30,6 +32,11 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if isinstance(x, Tensor):
         if numpy:
             raise ArgumentError(f"{name}: a torch tensor with a numpy cost; pass all as torch or all as numpy.")
+        if _has_tangent(x):
+            raise ArgumentError(
+                f"{name}: a dual tensor of torch.autograd.forward_ad, whose tangent would be lost; take gradients by "
+                "backward() or torch.autograd.grad."
+            )
         tensor = x.resolve_neg()  # NumPy cannot read a negated view
         if tensor.dtype not in (torch.float32, torch.float64):
             tensor = _widened(tensor, name, like)
@@ -53,6 +60,11 @@ def as_tensor(x: Array, name: str, like: Tensor | None = None, numpy: bool = Fal
     if like is not None and tensor.device != like.device:
         raise ArgumentError(f"{name}: on {tensor.device} while the cost is on {like.device}; move one of them.")
     return tensor
+
+
+def _has_tangent(x: Tensor) -> bool:
+    """Whether a derivative is to be carried forward with `x`."""
+    return getattr(forward_ad, "_current_level", 0) >= 0 and forward_ad.unpack_dual(x).tangent is not None
 
 
 def _widened(tensor: Tensor, name: str, like: Tensor | None) -> Tensor:
@@ -116,7 +128,13 @@ def check_dense(x: Any, name: str) -> None:
             )
     elif hasattr(x, "toarray"):
         raise ArgumentError(f"{name}: {type(x).__name__} is sparse; pass {name}.toarray().")
-    elif isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+    else:
+        check_unmasked(x, name)
+
+
+def check_unmasked(x: Any, name: str) -> None:
+    """Raise an error if entries of `x` are masked, which NumPy's conversions ignore."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise ArgumentError(f"{name}: a masked array with masked entries; fill them first, e.g. {name}.filled(...).")
 
 
@@ -180,6 +198,40 @@ def read_clouds(x: Array, y: Array, names: tuple[str, str] = ("x", "y")) -> tupl
         ) from None
 
 
+def read_potentials(
+    name: str, pair: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool, device: torch.device = _CPU
+) -> tuple[Tensor, Tensor]:
+    """A pair (f, g) as `(B, n)` and `(B, m)`, detached, in float64.
+
+    They are moved first, because the device that they come from may not know float64.
+    """
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ArgumentError(f"{name} must be a pair (f, g), such as the potentials of a solution.")
+    out = []
+    for letter, potential, size in zip("fg", pair, sizes, strict=True):
+        x = as_tensor(potential, f"{name} ({letter})", numpy=numpy).detach().to(device).double()
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ArgumentError(f"{name}: {letter} must have the shape (..., {size}), got {tuple(x.shape)}.")
+        try:
+            out.append(x.expand(*batch, size).reshape(-1, size))
+        except RuntimeError:
+            raise ArgumentError(
+                f"{name}: {letter} must broadcast to the batch {tuple(batch)}, got {tuple(x.shape)}."
+            ) from None
+    return out[0], out[1]
+
+
+def read_start(
+    init: Any, sizes: Sequence[int], batch: Sequence[int], numpy: bool, device: torch.device = _CPU
+) -> tuple[Tensor, Tensor]:
+    """The potentials of a solution, or a pair of them, to start from."""
+    f, g = read_potentials("init", getattr(init, "potentials", init), sizes, batch, numpy, device)
+    for letter, x in (("f", f), ("g", g)):
+        if bool(x.isnan().any()):
+            raise ArgumentError(f"init: {letter} contains NaN; start without init instead.")
+    return f.nan_to_num(neginf=0.0, posinf=0.0), g.nan_to_num(neginf=0.0, posinf=0.0)
+
+
 def called(ground: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
     """The costs between points `(..., n, d)` and `(..., m, d)`; an error if a function returns something else."""
     batch, other = x.shape[:-2], y.shape[:-2]
@@ -197,5 +249,5 @@ def check_taus(tau: Any) -> tuple[float, float]:
     pair = tau if isinstance(tau, Sequence) and not isinstance(tau, str) else (tau, tau)
     if len(pair) != 2:
         raise ArgumentError(f"tau: got {len(pair)} numbers; pass one number or a pair (source, target).")
-    source, target = (check_number("tau", t, least=0, strict=True, infinite=True) for t in pair)
+    source, target = (check_positive("tau", t, infinite=True) for t in pair)
     return source, target

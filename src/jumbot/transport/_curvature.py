@@ -30,7 +30,7 @@ from jumbot.transport.divergences import KL, Balanced
 _RESIDUAL = 1e-11  # relative, at which a system is solved
 _POOR = 1e-6  # relative, above which a warning is given
 _STEPS = 2000  # at most
-_TRACE = 1e-200  # a smaller weight leaves no mass in the plan from which its share could be found
+TRACE = 1e-200  # a smaller weight leaves no mass in the plan from which its share could be found
 Product = Callable[[Tensor], Tensor]
 
 
@@ -84,20 +84,14 @@ class System:
             )
         return df, inverse_other * (right[1] - self.back(df))
 
-    def weighted(self, direction: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """What a move of the weights adds to the potentials in dP, in units of epsilon: alpha/a and beta/b."""
-        out: list[Tensor | None] = []
-        for (_, weights), move in zip(self.problem.sides, direction, strict=True):
-            out.append(None if move is None else move / weights)
-        return out
-
     def solved(
         self, pushed: tuple[Tensor, Tensor], weights: Sequence[Tensor | None]
     ) -> tuple[list[Tensor], list[Tensor]]:
         """From the sums of P W along rows and columns, and a move of the weights: what is added to the exponents of P,
         in units of cost, on either side, and the moves of the gradients in the weights."""
         problem, epsilon = self.problem, self.problem.epsilon
-        shares = self.weighted(weights)
+        # what a move of the weights adds to the potentials in dP, in units of epsilon: alpha/a and beta/b
+        shares = [None if move is None else move / w for (_, w), move in zip(problem.sides, weights, strict=True)]
         right = list(pushed)
         product = problem.reference == "product"
         for k, share in enumerate(shares):
@@ -168,7 +162,7 @@ def refusal(problem: Problem, in_weights: bool) -> str | None:
             f"{_AGAIN} in the weights of a balanced problem, where it is defined up to a constant. Give a finite tau, "
             "or detach the weights."
         )
-    if problem.closed is not None or not all(bool((weights > _TRACE).all()) for weights in problem.given):
+    if problem.closed is not None or not all(bool((weights > TRACE).all()) for weights in problem.given):
         return f"{_AGAIN} in weights of which some are zero. Leave those points out, or detach the weights."
     return None
 

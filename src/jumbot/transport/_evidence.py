@@ -21,16 +21,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_word
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError
-from jumbot.transport._certificate import Certificate, Rounding, rounding
+from jumbot.transport._certificate import Certificate, Rounding, kl_terms, rounding, without_rounding
 from jumbot.transport._checks import Array, as_tensor, called, read_clouds
 from jumbot.transport._marginal import Marginal, marginals
-from jumbot.transport._problem import REFERENCES, Terms, check_weights, with_fitting_mass
+from jumbot.transport._problem import REFERENCES, Terms, weights_between
 
 _SINGLE, _DOUBLE = 1e-6, 1e-9  # of the mass: what negative entries may sum to by rounding
-_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,8 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
         log_ratio = torch.where(Q > 0, Q.log() - r_a[:, rows, None] - r_b[:, None, :], 0.0)
         entropy = entropy + (torch.where(Q > 0, Q * log_ratio, 0.0) - Q).sum((-2, -1))
         log_P = plan.log_gibbs(cost, rows)
-        gap, gibbs = gap + epsilon * _divergence(Q, log_P).sum((-2, -1)), gibbs + log_P.exp().sum((-2, -1))
+        P = log_P.exp()
+        gap, gibbs = gap + epsilon * kl_terms(Q, P, log_P).sum((-2, -1)), gibbs + P.sum((-2, -1))
     penalty, dual = torch.zeros_like(linear), -epsilon * gibbs
     marginals = (of_rows, plan.f, open_rows), (of_columns, plan.g, open_columns)
     for (side, weights), (sums, potential, is_open) in zip(given.sides, marginals, strict=True):
@@ -176,22 +176,10 @@ def _proof(plan: _Plan, factors: Rounding | None) -> tuple[Certificate, Tensor]:
     objective = linear + epsilon * entropy + penalty
     gap = torch.where(objective.isfinite() & ~gap.isnan(), gap, torch.inf)
     scale = size + penalty + epsilon * of_rows.sum(-1)
-    # where the optimum is zero, both gap and scale are rounding of what any plan costs
-    nothing = _ROUNDING * torch.maximum(given.a.sum(-1), given.b.sum(-1)) * most
-    none = (gap <= _ROUNDING * scale) | (torch.maximum(gap, scale) <= nothing)
-    gap = torch.where(none & objective.isfinite(), 0.0, gap)
+    gap = torch.where(objective.isfinite(), without_rounding(gap, scale, given.a, given.b, most), gap)
     proof = Certificate(of_rows, of_rows, of_columns, linear, objective, gap, scale)
     # by the identity, which does not cancel, unless the plan is one that no number can be put on
     return proof, torch.where(gap.isfinite(), objective - gap, dual)
-
-
-def _divergence(Q: Tensor, log_P: Tensor) -> Tensor:
-    """Q log(Q/P) - Q + P, with log P exact where P underflows."""
-    P = log_P.exp()
-    ratio = torch.where(Q > 0, Q.log() - log_P, 0.0)
-    terms = torch.where(Q > 0, Q * ratio - Q, 0.0) + P
-    near = (ratio.abs() < 1e-4) & (Q > 0)
-    return torch.where(near, P * ratio**2 * (0.5 + ratio / 3), terms).clamp_min(0)
 
 
 _AT_ONCE = 1 << 21  # entries of a block of rows
@@ -274,7 +262,7 @@ def read_problem(
 ) -> Given:
     """Check everything, without looking at the cost between points."""
     epsilon, tau, divergence, reference, mass = terms
-    epsilon = check_number("epsilon", epsilon, least=0)
+    epsilon = check_non_negative("epsilon", epsilon)
     source, target = marginals(divergence, tau, mass)
     check_word("reference", reference, REFERENCES)
     if (x is None) != (y is None):
@@ -292,13 +280,10 @@ def read_problem(
         numpy = not isinstance(x, Tensor)
         like, points, batch = _read_points(cost, x, y)
         costs, n, m = None, points[0].shape[-2], points[1].shape[-2]
-    weights = []
-    for name, given, size in (("a", a, n), ("b", b, m)):
-        w = None if given is None else as_tensor(given, name, like, numpy).detach().cpu()
-        shaped = torch.empty(()).expand(*batch, n, m)  # without memory, for its shape only
-        weights.append(check_weights(name, w, size, shaped, batch).expand(batch.numel(), size))
-    weights[1] = with_fitting_mass(weights[0], weights[1], source, target, like.dtype)
-    out = Given(costs, points, weights[0], weights[1], epsilon, source, target, reference, batch, numpy, like.device)
+    a = None if a is None else as_tensor(a, "a", like, numpy)
+    b = None if b is None else as_tensor(b, "b", like, numpy)
+    a, b = weights_between(a, b, (n, m), batch, source, target, like.dtype)
+    out = Given(costs, points, a, b, epsilon, source, target, reference, batch, numpy, like.device)
     return out if points is None or cost is None or isinstance(cost, str) else _at_once(out)
 
 
@@ -311,46 +296,18 @@ def _at_once(given: Given) -> Given:
 
 def _read_points(cost: Any, x: Any, y: Any) -> tuple[Tensor, tuple[Tensor, Tensor, Cost], torch.Size]:
     """x as given, then both as `(B, n, d)` and `(B, m, d)` in float64, and the batch shape."""
-    ground = parse_cost("sqeuclidean" if cost is None else _name_or_callable(cost))
+    if not (cost is None or isinstance(cost, str) or callable(cost)):
+        raise ArgumentError("cost must be a name or a callable where x and y are given, got a matrix.")
+    ground = parse_cost("sqeuclidean" if cost is None else cost)
     x, y, batch = read_clouds(x, y)
     flat = [z.detach().cpu().double().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     return x, (flat[0], flat[1], ground), batch
 
 
-def _name_or_callable(cost: Any) -> Any:
-    if not isinstance(cost, str) and not callable(cost):
-        raise ArgumentError("cost must be a name or a callable where x and y are given, got a matrix.")
-    return cost
-
-
 def read_plan(plan: Array, given: Given) -> Tensor:
     """`(B, n, m)`, in the precision given."""
     shape = (*given.batch, *given.shape[1:])
-    tensor = _read("plan", plan, given)
+    tensor = as_tensor(plan, "plan", numpy=given.numpy).detach().cpu()
     if tensor.shape != shape:
         raise ArgumentError(f"plan must have the shape of the cost, {tuple(shape)}, got {tuple(tensor.shape)}.")
     return tensor.reshape(given.shape)
-
-
-def read_potentials(potentials: Any, given: Given) -> tuple[Tensor, Tensor]:
-    """`(B, n)` and `(B, m)` in float64."""
-    if not isinstance(potentials, tuple | list) or len(potentials) != 2:
-        raise ArgumentError("potentials must be a pair (f, g).")
-    out = []
-    for name, potential, size in zip(("f", "g"), potentials, given.shape[1:], strict=True):
-        tensor = _read(f"potentials ({name})", potential, given)
-        if tensor.ndim == 0 or tensor.shape[-1] != size:
-            raise ArgumentError(f"potentials: {name} must have the shape (..., {size}), got {tuple(tensor.shape)}.")
-        try:
-            out.append(tensor.double().expand(*given.batch, size).reshape(-1, size))
-        except RuntimeError:
-            raise ArgumentError(
-                f"potentials: {name} must broadcast to the batch {tuple(given.batch)}, got {tuple(tensor.shape)}."
-            ) from None
-    return out[0], out[1]
-
-
-def _read(name: str, array: Any, given: Given) -> Tensor:
-    if isinstance(array, Tensor) and not given.numpy and array.is_floating_point():
-        array = array.float() if array.itemsize < 4 else array  # half precision is certified as given
-    return as_tensor(array, name, numpy=given.numpy).detach().cpu()

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from jumbot.errors import UnsupportedError
-from jumbot.transport._curvature import DenseCurvature
+from jumbot.transport._curvature import TRACE, DenseCurvature
 from jumbot.transport._entropic import newton_steps
 from jumbot.transport._entropic.translation import centre
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal
@@ -109,7 +109,6 @@ def _level_moves(side: PartialMarginal, f: Tensor, weights: Tensor, df: Tensor, 
 
 
 _FAR = 1e30  # times all prices: the soft minimum of a point that nothing can be matched to; blocked pairs cost more
-_TRACE = 1e-200  # a smaller weight leaves no mass in the plan from which its share could be found
 Inputs = tuple[Tensor, Tensor | None, Tensor | None]
 Slope = Callable[[int], Tensor]
 
@@ -175,7 +174,7 @@ class _Slopes(torch.autograd.Function):
 _THIRD = "third derivatives of a transport value are not supported; detach its second derivatives first."
 
 
-class _Barred(torch.autograd.Function):
+class Barred(torch.autograd.Function):
     """An unchanged edge that raises an error only if its gradient is requested."""
 
     @staticmethod
@@ -214,13 +213,13 @@ def graphed(
     open_edges = []
     for k, x in enumerate(edges):
         why = None if x is None else curvature.refusal(k)
-        open_edges.append(x if why is None else _Barred.apply(why, x))
+        open_edges.append(x if why is None else Barred.apply(why, x))
     found: Sequence[Tensor | None] = _Slopes.apply(curvature, slopes, *open_edges)
     return found
 
 
 @dataclass(frozen=True)
-class _Held:
+class Held:
     """The Hessian of <C, P>, whose gradient in the cost is the plan itself."""
 
     def refusal(self, k: int) -> str:
@@ -288,10 +287,10 @@ def with_plan(linear: Tensor, problem: Problem, outcome: AnyOutcome, inputs: Inp
     if problem.epsilon == 0 and problem.source.hard and problem.target.hard:  # there it is the value
         slope = partial(weight_gradient, problem, outcome)
     elif (why := _unoffered(problem)) is not None:
-        a, b = (None if w is None else _Barred.apply(why, w) for w in inputs[1:])
+        a, b = (None if w is None else Barred.apply(why, w) for w in inputs[1:])
         inputs = (inputs[0], a, b)
         slope = partial(_none, problem)
-    return _Total.apply(linear, slope, outcome.plan, edges, _Held(), *inputs)
+    return _Total.apply(linear, slope, outcome.plan, edges, Held(), *inputs)
 
 
 def _unoffered(problem: Problem) -> str | None:
@@ -308,7 +307,7 @@ def _unoffered(problem: Problem) -> str | None:
 
 
 def _none(problem: Problem, k: int) -> Tensor:
-    """What `_Barred` gets, which is computed for the cost's sake where weights have gradients of their own."""
+    """What `Barred` gets, which is computed for the cost's sake where weights have gradients of their own."""
     return torch.zeros_like(problem.given[k])
 
 
@@ -318,7 +317,7 @@ def weight_gradient(problem: Problem, outcome: AnyOutcome, k: int) -> Tensor:
     mass = problem.given[1 - k].sum(-1, keepdim=True)
     f, g = centre(problem, outcome.f, outcome.g) if epsilon > 0 else (outcome.f, outcome.g)
     potential, other = (f, g) if k == 0 else (g, f)
-    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > _TRACE).all()):
+    if epsilon > 0 and problem.reference == "product" and not side.hard and bool((weights > TRACE).all()):
         marginal = outcome.certificate.rows if k == 0 else outcome.certificate.columns
         gradient = side.weight_gradient(potential, weights) + epsilon * (mass - marginal / weights)
     elif epsilon > 0 and problem.reference == "product":

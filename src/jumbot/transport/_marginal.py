@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import check_taus
 from jumbot.transport.divergences import KL, L2, TV, Balanced, Divergence, Range, _lambert, parse
@@ -234,7 +234,7 @@ def marginals(
 ) -> tuple[Marginal, Marginal]:
     """The two sides for a divergence with penalties tau, or for a total mass; `exact` means epsilon = 0."""
     taus = check_taus(tau)
-    mass = None if mass is None else check_number("mass", mass, least=0, strict=True)
+    mass = None if mass is None else check_positive("mass", mass)
     if isinstance(divergence, str):
         return _named_marginals(divergence, taus, mass, exact)
     return _marginals(parse(divergence), taus, mass, exact)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_non_negative, check_word
 from jumbot.errors import ArgumentError, UnsupportedError
 from jumbot.transport._checks import probe
 from jumbot.transport._marginal import L2Marginal, Marginal, PartialMarginal, marginals
@@ -19,6 +19,8 @@ from jumbot.transport.divergences import Divergence
 
 #: The cost of a blocked pair in the sweeps: beyond any potential, so that e^{(f+g-C)/epsilon} is zero.
 FORBIDDEN = 1e60
+#: Potentials of points that nothing can be matched to, in units of tau: they keep no mass.
+EMPTY = 1e12
 _BEYOND = 1e100
 
 
@@ -128,6 +130,7 @@ class Problem:
     closed: Closed | None = None
     tilt: Tensor | None = None  # epsilon log R of a reference matrix, taken from the cost (`_restated.py`)
     reference_mass: Tensor | None = None
+    counted: tuple[Tensor, Tensor] | None = None  # r_a and r_b where points represent several (`engine_choice.py`)
     well_scaled: bool = True  # whether no number is so large or small that another unit may be needed (`_restated.py`)
 
     @property
@@ -142,6 +145,8 @@ class Problem:
     @cached_property
     def reference_weights(self) -> tuple[Tensor, Tensor]:
         """R = r_a r_b', zero on closed rows and columns."""
+        if self.counted is not None:
+            return self.counted
         if self.reference == "product":
             return self.a, self.b
         if self.closed is None:
@@ -205,21 +210,16 @@ class Problem:
         def rows(x: Tensor) -> Tensor:
             return x if x.shape[0] == 1 else x[index]
 
-        blocked = None if self.blocked is None else self.blocked[index]
-        closed = self.closed and Closed(*(x[index] for x in vars(self.closed).values()))
-        return Problem(
-            self.cost[index],
-            rows(self.a),
-            rows(self.b),
-            self.epsilon,
-            self.source,
-            self.target,
-            self.reference,
-            blocked,
-            closed,
-            None if self.tilt is None else self.tilt[index],
-            None if self.reference_mass is None else self.reference_mass[index],
-            self.well_scaled,
+        return replace(
+            self,
+            cost=self.cost[index],
+            a=rows(self.a),
+            b=rows(self.b),
+            blocked=None if self.blocked is None else self.blocked[index],
+            closed=self.closed and Closed(*(x[index] for x in vars(self.closed).values())),
+            tilt=None if self.tilt is None else self.tilt[index],
+            reference_mass=None if self.reference_mass is None else self.reference_mass[index],
+            counted=self.counted and (rows(self.counted[0]), rows(self.counted[1])),
         )
 
 
@@ -295,7 +295,7 @@ def make_problem(cost: Tensor, a: Tensor | None, b: Tensor | None, terms: Terms)
         raise ArgumentError(
             f"cost: shape {tuple(cost.shape)}; it must be (..., n, m) with at least one row and one column."
         )
-    epsilon = check_number("epsilon", epsilon, least=0)
+    epsilon = check_non_negative("epsilon", epsilon)
     source, target = marginals(divergence, tau, mass, exact=epsilon == 0)
     check_reference(reference)
     batch, (n, m) = cost.shape[:-2], cost.shape[-2:]
@@ -338,6 +338,24 @@ def with_fitting_mass(a: Tensor, b: Tensor, source: Marginal, target: Marginal, 
         return b
     _check_masses(a, b, source, target, 1e-5 if dtype == torch.float32 else 1e-6)
     return b * (a.sum(-1, keepdim=True) / b.sum(-1, keepdim=True)) if source.exact and target.exact else b
+
+
+def weights_between(
+    a: Tensor | None,
+    b: Tensor | None,
+    sizes: tuple[int, int],
+    batch: torch.Size,
+    source: Marginal,
+    target: Marginal,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """Weights `(B, n)` and `(B, m)` of problems between points, on the CPU, of masses that fit."""
+    shaped = torch.empty((), device="cpu").expand(*batch, *sizes)  # without memory, for its shape alone
+    weights = []
+    for name, given, size in zip("ab", (a, b), sizes, strict=True):
+        w = None if given is None else given.detach().cpu()
+        weights.append(check_weights(name, w, size, shaped, batch).expand(batch.numel(), size))
+    return weights[0], with_fitting_mass(weights[0], weights[1], source, target, dtype)
 
 
 def _check_masses(a: Tensor, b: Tensor, source: Marginal, target: Marginal, rounding: float) -> None:

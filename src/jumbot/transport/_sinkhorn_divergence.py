@@ -10,11 +10,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.cost import Cost, parse_cost
 from jumbot.errors import ArgumentError, hinting
-from jumbot.transport import _debiased as plain_divergence
-from jumbot.transport import _placement
+from jumbot.transport import _debiased, _placement
 from jumbot.transport._checks import Array, as_tensor, autocast, read_clouds, uncompiled
 from jumbot.transport._debiased import debiased, excess_mass, finer
 from jumbot.transport._placement import bytes_per_entry, check_room, on_cpu, placed, returned
@@ -127,7 +126,7 @@ def sinkhorn_divergence(
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
     ground = parse_cost(cost)
-    tol, epsilon = finer(check_number("tol", tol, least=0)), check_number("epsilon", epsilon, least=0)
+    tol, epsilon = finer(check_non_negative("tol", tol)), check_non_negative("epsilon", epsilon)
     limit = check_whole("max_iterations", max_iterations, least=1)
     # all three where the largest is: their values are subtracted in float64
     batch, size = x.shape[:-2].numel(), max(x.shape[-2], y.shape[-2])
@@ -151,10 +150,10 @@ def _by_matrices(inputs: Any, ground: Cost, terms: Terms, tol: float, limit: int
         kept, entries = x.dtype.itemsize + 8, x.shape[:-2].numel() * (n * m + n * n + m * m)
         each = kept + bytes_per_entry(epsilon, terms.tau == math.inf, False) / 3
         check_room("x, y", entries, each, f"the divergence of {n:,} and {m:,} points", announce=True)
-    if plain_divergence.fits(ground, x, y):
-        solutions = plain_divergence.solve_three(inputs, terms, tol, limit)
+    if _debiased.fits(ground, x, y):
+        solutions = _debiased.solve_three(inputs, terms, tol, limit)
         warn_if_short(*solutions, stacklevel=5)
-        return plain_divergence.divergence(inputs, solutions)
+        return _debiased.divergence(inputs, solutions)
 
     def transport(u: Tensor, v: Tensor, p: Tensor | None, q: Tensor | None) -> Solution:
         c, p, q = placed(engine, epsilon, ground(u, v), p, q)

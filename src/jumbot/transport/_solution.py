@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, SupportsFloat
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from jumbot._base.options import check_whole
-from jumbot.errors import ArgumentError
+from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
 from jumbot.transport._entropic.translation import in_gauge
 from jumbot.transport._gradients import Inputs, with_gradients, with_plan
@@ -106,6 +107,17 @@ class Status(enum.Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+def warn_of_statuses(statuses: Sequence[Status], worst: float, tol: float, stacklevel: int) -> None:
+    """One `NotConvergedWarning` for all problems of a call that stopped above `tol`, if any."""
+    if short := [status for status in statuses if status is not Status.CONVERGED]:
+        warnings.warn(
+            f"{len(short)} of {len(statuses)} problems stopped at a relative gap of up to {worst:.1e} "
+            f"(tol = {tol:g}). {short[0]}",
+            NotConvergedWarning,
+            stacklevel=stacklevel,
+        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Required, TypedDict, Unpack, overload
@@ -13,10 +12,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnboundedError, hinting
+from jumbot._base.options import check_non_negative, check_whole
+from jumbot.errors import UnboundedError, hinting
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, autocast, uncompiled
+from jumbot.transport._checks import Array, as_tensor, autocast, read_start, uncompiled
 from jumbot.transport._gradients import Inputs
 from jumbot.transport._outcome import AnyOutcome
 from jumbot.transport._placement import LARGE, bytes_per_entry, check_room, placed
@@ -32,7 +31,7 @@ from jumbot.transport._restated import (
     unmissed,
     untilted,
 )
-from jumbot.transport._solution import Solution, Status
+from jumbot.transport._solution import Solution, warn_of_statuses
 from jumbot.transport.divergences import Divergence
 
 MAX_ITERATIONS = 100_000
@@ -156,7 +155,7 @@ def solve(
     a = None if a is None else as_tensor(a, "a", cost, numpy)
     b = None if b is None else as_tensor(b, "b", cost, numpy)
     R = None if isinstance(reference, str) else as_tensor(reference, "reference", cost, numpy)
-    epsilon, given = check_number("epsilon", epsilon, least=0), cost.device
+    epsilon, given = check_non_negative("epsilon", epsilon), cost.device
     cost, a, b, R = placed(engine, epsilon, cost, a, b, R)
     cost = _broadcast(cost, a, b)
     if cost.device.type == "cpu" and cost.numel() >= LARGE:
@@ -165,9 +164,10 @@ def solve(
         check_room("cost", cost.numel(), each, f"to solve problems of shape {tuple(cost.shape)}")
     terms = Terms(epsilon, tau, divergence, reference if R is None else R, mass)
     problem = (make_problem if R is None else make_tilted)(cost, a, b, terms)
-    tol = check_number("tol", tol, least=0)
+    tol = check_non_negative("tol", tol)
     limit = check_whole("max_iterations", max_iterations, least=1)
-    solution = solve_problem(problem, _start(init, cost, numpy), tol, limit, (cost, a, b), numpy, device=given)
+    start = None if init is None else read_start(init, cost.shape[-2:], cost.shape[:-2], numpy, cost.device)
+    solution = solve_problem(problem, start, tol, limit, (cost, a, b), numpy, device=given)
     warn_if_short(solution)
     return solution
 
@@ -255,41 +255,7 @@ def warn_if_short(*solutions: Solution, stacklevel: int = 4) -> None:
 
     The `stacklevel` is that of a call from the public function itself, past its `hinting`.
     """
-    short = [s for s in solutions if not s._all_converged]
-    if not short:
-        return
-    statuses = [status for s in short for status in s._statuses.tolist() if status is not Status.CONVERGED]
-    count = sum(s._statuses.size for s in solutions)
-    worst = max(float(s._outcome.certificate.relative_gap.max()) for s in short)
-    if statuses:
-        warnings.warn(
-            f"{len(statuses)} of {count} problems stopped at a relative gap of up to {worst:.1e} "
-            f"(tol = {short[0]._tol:g}). {statuses[0]}",
-            NotConvergedWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def _start(init: Any, cost: Tensor, numpy: bool) -> tuple[Tensor, Tensor] | None:
-    if init is None:
-        return None
-    pair = init.potentials if isinstance(init, Solution) else init
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ArgumentError("init: pass a Solution, or its potentials as a pair (f, g).")
-    out = []
-    for potential, size, name in zip(pair, cost.shape[-2:], ("f", "g"), strict=True):
-        x = as_tensor(potential, f"init ({name})", numpy=numpy).detach().to(cost.device).double()
-        if x.ndim == 0 or x.shape[-1] != size:
-            raise ArgumentError(
-                f"init: {name} has shape {tuple(x.shape)}, but the cost {tuple(cost.shape)} needs (..., {size})."
-            )
-        try:
-            x = x.expand(*cost.shape[:-2], size).reshape(-1, size)
-        except RuntimeError:
-            raise ArgumentError(
-                f"init: {name} of shape {tuple(x.shape)} does not broadcast to the batch {tuple(cost.shape[:-2])}."
-            ) from None
-        if bool(x.isnan().any()):
-            raise ArgumentError(f"init: {name} contains NaN; start without init instead.")
-        out.append(x.nan_to_num(neginf=0.0, posinf=0.0))
-    return out[0], out[1]
+    if short := [s for s in solutions if not s._all_converged]:
+        statuses = [status for s in solutions for status in s._statuses.tolist()]
+        worst = max(float(s._outcome.certificate.relative_gap.max()) for s in short)
+        warn_of_statuses(statuses, worst, short[0]._tol, stacklevel + 1)

@@ -66,7 +66,7 @@ FAMILIES = (
 @pytest.mark.parametrize("tau", [10.0, 0.5])
 @pytest.mark.parametrize("cost", ["sqeuclidean", "euclidean", "wfr"])
 def test_the_optimum_lies_in_the_gap(name: str, tau: float, cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cells.of.__func__, "__defaults__", (32,))
+    monkeypatch.setattr(Tiles.__init__, "__defaults__", (32,))
     monkeypatch.setattr(coarse, "FEWEST", 200)
     x, y, a, b = clouds(name, 1)
     epsilon = {"sqeuclidean": 4e-3, "euclidean": 2e-2, "wfr": 4e-3}[cost]
@@ -92,7 +92,7 @@ def test_the_optimum_lies_in_the_gap(name: str, tau: float, cost: str, monkeypat
 @pytest.mark.parametrize("tau", [math.inf, (math.inf, 0.05)])
 @pytest.mark.parametrize("name", ["uniform", "duplicates", "clusters"])
 def test_exact_marginals_with_blocks_left_out(name: str, tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Cells.of.__func__, "__defaults__", (32,))
+    monkeypatch.setattr(Tiles.__init__, "__defaults__", (32,))
     monkeypatch.setattr(coarse, "FEWEST", 200)
     x, y, a, b = clouds(name, 2)
     found = jumbot.solve_sample(x, y, a, b, epsilon=0.01, tau=tau, tol=1e-3)
@@ -129,7 +129,7 @@ def test_the_bound_on_left_out_blocks_is_one(seed: int) -> None:
     ground = ground_of("sqeuclidean", 1e-3, 2)
     f, g = (torch.from_numpy(draw.normal(size=(1, k)) * 2e-3) for k in (500, 400))
     tiles = Tiles(*scaled(ground, x, y), ground, 32)
-    F, G = exponents(problem, tiles, f, g)
+    F, G = exponents(problem, tiles.closed, f, g)
     plan = np.exp(F[:, None] + G - problem.cost[0].numpy() / 1e-3)
     for budget in (1e-12, 1e-6, 1e-3, 0.1):
         tiles.choose(F, G, budget * plan.sum())
@@ -161,7 +161,7 @@ def test_a_wrong_bound_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, ground = problem_of(x, y, 1e-3, 1e-2), ground_of("sqeuclidean", 1e-3, 2)
     zero = torch.zeros(1, 500, dtype=torch.float64), torch.zeros(1, 400, dtype=torch.float64)
     tiles = Tiles(*scaled(ground, x, y), ground, 32)
-    tiles.choose(*exponents(problem, tiles, *zero), 1e-4)
+    tiles.choose(*exponents(problem, tiles.closed, *zero), 1e-4)
     tiles.left_out = 0.0
     proof, whole = prove(problem, tiles, *zero), certify(problem, *zero)
     assert proof.objective - proof.gap > float(whole.objective - whole.gap)
@@ -383,7 +383,7 @@ def test_a_larger_epsilon_is_the_same_problem(cost: str) -> None:
     problem = problem_of(x, y, 0.01, 0.1)
     sides = [coarse.Side(z, np.full(len(z), 1 / len(z)), np.ones(len(z))) for z in scaled(ground, x, y)]
     warm, warm_sides, warm_ground = coarse._warmed(problem, (sides[0], sides[1]), ground, 9.0)
-    full = coarse.replace_cost(warm, warm_sides, warm_ground)
+    full = coarse.with_costs(warm, *(side.points for side in warm_sides), warm_ground)
     truth = COSTS[cost](torch.from_numpy(x), torch.from_numpy(y))
     assert warm.epsilon == pytest.approx(0.09)
     torch.testing.assert_close(full.cost[0], truth, rtol=1e-9, atol=1e-12)

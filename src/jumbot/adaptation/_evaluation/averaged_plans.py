@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_non_negative, check_positive
 from jumbot.adaptation._evaluation.measures import UNLABELLED
 from jumbot.cost import joint_cost, squared_euclidean
 from jumbot.errors import ArgumentError
@@ -36,10 +36,10 @@ class PlanSettings:
     epsilon: float
 
     def __post_init__(self) -> None:
-        check_number("eta1", self.eta1, least=0)
-        check_number("eta2", self.eta2, least=0)
-        check_number("tau", self.tau, least=0, strict=True, infinite=True)
-        check_number("epsilon", self.epsilon, least=0)
+        check_non_negative("eta1", self.eta1)
+        check_non_negative("eta2", self.eta2)
+        check_positive("tau", self.tau, infinite=True)
+        check_non_negative("epsilon", self.epsilon)
 
 
 @torch.no_grad()

@@ -279,11 +279,16 @@ def plan_weights(
     return weights / max(float(weights.mean()), 1e-300), min(mass / max(between, 1e-300), 1.0)
 
 
+def members(names: Array) -> list[Any]:
+    """The classes as members of sets: Python's values, but for times, of which only NumPy's have every unit."""
+    return list(names) if names.dtype.kind in "mM" else names.tolist()
+
+
 def class_sets(probabilities: Array, threshold: float, names: Array) -> list[frozenset[Any]]:
     """The classes whose score 1 - p is at most `threshold`, and always the likeliest."""
     inside = 1 - probabilities <= threshold + 1e-12
     inside[np.arange(len(inside)), probabilities.argmax(1)] = True
-    values = names.tolist()
+    values = members(names)
     return [frozenset(values[c] for c in np.flatnonzero(row)) for row in inside]
 
 

@@ -61,6 +61,8 @@ class Classification:
             return found.astype(np.result_type(found, np.dtype(self.dtype)))
         if kind in ("i", "u", "f"):
             return np.array([float(name) if kind == "f" else int(name) for name in self.classes], self.dtype)
+        if kind in ("m", "M") and all(isinstance(units, int) for units in self.given):
+            return np.array(self.given, np.int64).view(np.dtype(self.dtype))
         if self.classes == ("False", "True"):
             return np.array([False, True])
         try:

@@ -36,7 +36,7 @@ class TaskFile(Record):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+|\|O", self.dtype) is None:
+        if self.dtype is not None and re.fullmatch(r"[<>|=][biufUS]\d+|[<>][mM]8(\[\w+\])?|\|O", self.dtype) is None:
             raise ArgumentError(f"dtype: must be a type of labels such as <i8, got {self.dtype!r}.")
         if not all(isinstance(label, Label) for label in self.given):
             raise ArgumentError("given: must be texts, numbers or truth values.")

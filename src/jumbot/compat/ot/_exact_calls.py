@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumbot._base.options import check_number
-from jumbot.compat.ot._pot import Call, certificate, or_pot, pot, read, solved, word
+from jumbot._base.options import check_positive
+from jumbot.compat.ot._pot import Call, or_pot, pot, read, solved, word
 from jumbot.errors import ArgumentError
+from jumbot.transport._certify import of_solution
 from jumbot.transport._solution import Solution
 
 
@@ -111,7 +112,7 @@ def emd2(
         solution, record = _solved(call, target, center_dual, check_marginals, potentials_init)
         plan, nx = call.out(solution.plan), call.nx
         slopes = (x - x.mean() for x in (record["u"], record["v"]))
-        cost = nx.set_gradients(call.out(solution.linear), _leaves(call), (*slopes, plan))
+        cost = nx.set_gradients(call.out(solution.linear), (*call.given[1:], call.given[0]), (*slopes, plan))
         if not (log or return_matrix):
             return cost
         record["cost"] = cost
@@ -120,11 +121,6 @@ def emd2(
     if call.histograms:
         return [one(call.b[:, k]) for k in range(call.b.shape[1])]
     return one(call.b)
-
-
-def _leaves(call: Call) -> tuple[Any, Any, Any]:
-    M, a, b = call.given
-    return a, b, M
 
 
 def _solved(call: Call, b: torch.Tensor, center: bool, check: bool, start: Any) -> tuple[Solution, dict[str, Any]]:
@@ -137,15 +133,18 @@ def _solved(call: Call, b: torch.Tensor, center: bool, check: bool, start: Any) 
     if center:  # so that both sides have the same share of the cost, as POT centres them
         shift = ((v * b).sum() - (u * call.a).sum()) / (call.a.sum() + b.sum())
         u, v = u + shift, v - shift
-    record = {
-        "cost": float(solution.linear),
+    return solution, _record(call, solution, float(solution.linear), u, v)
+
+
+def _record(call: Call, solution: Solution, cost: Any, u: torch.Tensor, v: torch.Tensor) -> dict[str, Any]:
+    return {
+        "cost": cost,
         "u": call.out(u),
         "v": call.out(v),
         "warning": None,
         "result_code": 1,  # optimal
-        "certificate": certificate(solution),
+        "certificate": of_solution(solution),
     }
-    return solution, record
 
 
 _METHODS = ("sinkhorn", "sinkhorn_log")
@@ -164,7 +163,10 @@ def partial_wasserstein(
         return NotImplemented
     solution = solved(call, epsilon=0.0, mass=mass)
     plan = call.out(solution.plan)
-    return (plan, _record(call, solution, plan)) if log else plan
+    if not log:
+        return plan
+    cost = call.nx.sum(call.given[0] * plan)
+    return plan, _record(call, solution, cost, *solution.potentials) | {"partial_w_dist": cost}
 
 
 def partial_wasserstein2(
@@ -196,7 +198,7 @@ def entropic_partial_wasserstein(
     mass = None if call is None else _mass(call, m)
     if call is None or call.histograms or call.differentiable or mass == 0:
         return NotImplemented
-    reg = check_number("reg", reg, least=0, strict=True)
+    reg = check_positive("reg", reg)
     solution = solved(
         call,
         epsilon=reg,
@@ -207,7 +209,7 @@ def entropic_partial_wasserstein(
         verbose=verbose,
     )
     plan = call.out(solution.plan)
-    record = {"err": [0.0], "partial_w_dist": call.nx.sum(call.given[0] * plan), "certificate": certificate(solution)}
+    record = {"err": [0.0], "partial_w_dist": call.nx.sum(call.given[0] * plan), "certificate": of_solution(solution)}
     return (plan, record) if log else plan
 
 
@@ -236,17 +238,3 @@ def _mass(call: Call, m: Any) -> float:
     if not 0 <= mass <= most * (1 + 1e-6):
         raise ArgumentError(f"m must be a number from 0 to the smaller of the two masses, {most:g}, got {mass:g}.")
     return min(mass, most)
-
-
-def _record(call: Call, solution: Solution, plan: Any) -> dict[str, Any]:
-    u, v = (x if isinstance(x, torch.Tensor) else torch.from_numpy(x) for x in solution.potentials)
-    cost = call.nx.sum(call.given[0] * plan)
-    return {
-        "cost": cost,
-        "u": call.out(u),
-        "v": call.out(v),
-        "warning": None,
-        "result_code": 1,
-        "partial_w_dist": cost,
-        "certificate": certificate(solution),
-    }

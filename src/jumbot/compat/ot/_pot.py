@@ -14,10 +14,9 @@ from typing import Any, ParamSpec
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole, check_word
+from jumbot._base.options import check_non_negative, check_whole, check_word
 from jumbot.errors import ArgumentError, NotConvergedWarning
 from jumbot.transport._certificate import reachable
-from jumbot.transport._certify import Certificate, of_solution
 from jumbot.transport._problem import Terms, make_problem
 from jumbot.transport._solution import Solution
 from jumbot.transport._solve import solve_problem
@@ -139,7 +138,7 @@ def solved(
     warn: bool = True,
 ) -> Solution:
     """Solved to a relative gap of `stop` squared, because it is quadratic in the error of the plan."""
-    epsilon, stop = check_number("reg", epsilon, least=0), check_number("stopThr", stop, least=0)
+    epsilon, stop = check_non_negative("reg", epsilon), check_non_negative("stopThr", stop)
     limit = check_whole("numItermax", limit, least=1)
     cost, a, b = call.M, call.a, call.b
     if call.histograms:
@@ -181,11 +180,6 @@ def marginal_error(call: Call, solution: Solution) -> Any:
     """The norm of P'1 - b, which POT records."""
     b = call.b.T if call.histograms else call.b
     return float((solution.marginals[1] - b).norm())
-
-
-def certificate(solution: Solution) -> Certificate:
-    """The certificate of a solution."""
-    return of_solution(solution)
 
 
 #: name -> what differs; `docs/guide/compat.md` has the list.

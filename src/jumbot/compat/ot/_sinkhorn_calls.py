@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumbot._base.options import check_number
+from jumbot._base.options import check_positive
 from jumbot.compat.ot._pot import (
     Call,
-    certificate,
     marginal_error,
     or_pot,
     read,
@@ -16,6 +15,7 @@ from jumbot.compat.ot._pot import (
     with_gradients,
     word,
 )
+from jumbot.transport._certify import of_solution
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_log", "greenkhorn", "sinkhorn_stabilized", "sinkhorn_epsilon_scaling")
@@ -129,7 +129,7 @@ def _read(M: Any, a: Any, b: Any, method: str, warmstart: Any, methods: tuple[st
 
 
 def _solved(call: Call, reg: Any, limit: Any, stop: Any, verbose: bool, warn: bool, warmstart: Any) -> Solution:
-    reg, start = check_number("reg", reg, least=0, strict=True), None
+    reg, start = check_positive("reg", reg), None
     if warmstart is not None:
         logs = (call.nx.to_numpy(x) for x in warmstart)
         start = tuple(
@@ -161,5 +161,5 @@ def _record(call: Call, solution: Solution) -> dict[str, Any]:
         "alpha": reg * log_u,
         "beta": reg * log_v,
         "warmstart": (log_u, log_v),
-        "certificate": certificate(solution),
+        "certificate": of_solution(solution),
     }

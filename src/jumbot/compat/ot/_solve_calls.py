@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from jumbot.compat.ot._exact_calls import emd2
-from jumbot.compat.ot._pot import Call, certificate, differs, or_pot, pair, pot, read, scalings, solved
-from jumbot.compat.ot._unbalanced_calls import objective, plan_of, total_cost
+from jumbot.compat.ot._pot import Call, differs, or_pot, pair, pot, read, scalings, solved
+from jumbot.compat.ot._unbalanced_calls import plan_of, total_cost
+from jumbot.transport._certify import of_solution
 from jumbot.transport._solution import Solution
 from jumbot.transport.divergences import TV
 
@@ -190,12 +191,11 @@ def _batch(nx: Any, M: Any, reg: Any, a: Any, b: Any, limit: int, tol: float, re
     call = Call(nx, (M, a, b), cost, left, right)
     solution = solved(call, epsilon=reg or 0.0, limit=limit, stop=min(tol, 1e-6))
     plan = call.out(solution.plan)
-    if not reg:
-        differs("exact_batch")
+    logs = list(solution.potentials)
     if reg:
-        logs = [f / reg + w.log() for f, w in zip(solution.potentials, (left, right), strict=True)]
+        logs = [f / reg + w.log() for f, w in zip(logs, (left, right), strict=True)]
     else:
-        logs = list(solution.potentials)
+        differs("exact_batch")
     M = nx.detach(M) if grad in ("detach", None) else M
     linear = nx.sum(M * plan, axis=(1, 2))
     value = linear
@@ -204,7 +204,7 @@ def _batch(nx: Any, M: Any, reg: Any, a: Any, b: Any, limit: int, tol: float, re
         if reg_type == "kl":
             logarithm = logarithm - plan * nx.log(a[:, :, None] * b[:, None, :])
         value = linear + reg * nx.sum(logarithm, axis=(1, 2))
-    log = {"n_iter": int(solution._outcome.taken.max()), "certificate": certificate(solution)}
+    log = {"n_iter": int(solution._outcome.taken.max()), "certificate": of_solution(solution)}
     potentials = call.out(logs[0]), call.out(logs[1])
     return pot("utils").OTResult(
         value=value, value_linear=linear, potentials=potentials, plan=plan, backend=nx, log=log
@@ -253,7 +253,7 @@ def _result(call: Call, plain: Call, solution: Solution, kind: str, c: Any, enve
             differs("tv")
         elif epsilon:
             differs("total_cost")
-        value = total_cost(plain, solution, plan, c) if plain.differentiable else call.out(objective(solution, c))
+        value = total_cost(plain, solution, plan, c)
         potentials = scalings(call, solution, reference="product") if epsilon else None
     else:
         logarithm = nx.sum(plan * nx.log(plan + (plan == 0)))
@@ -271,5 +271,5 @@ def _result(call: Call, plain: Call, solution: Solution, kind: str, c: Any, enve
         value_linear=linear,
         plan=plan,
         backend=nx,
-        log={"certificate": certificate(solution)},
+        log={"certificate": of_solution(solution)},
     )

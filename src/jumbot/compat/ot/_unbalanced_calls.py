@@ -6,10 +6,9 @@ import math
 import warnings
 from typing import Any
 
-from jumbot._base.options import check_number, check_word
+from jumbot._base.options import check_positive, check_word
 from jumbot.compat.ot._pot import (
     Call,
-    certificate,
     differs,
     or_pot,
     pair,
@@ -20,6 +19,7 @@ from jumbot.compat.ot._pot import (
     with_gradients,
     word,
 )
+from jumbot.transport._certify import of_solution
 from jumbot.transport._solution import Solution
 
 _METHODS = ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_translation_invariant", "sinkhorn_reg_scaling")
@@ -221,7 +221,7 @@ def mm_unbalanced(
         "G": [plan],
         "cost": call.out((call.M * solution.plan).sum()),
         "total_cost": call.out(objective(solution, matrix)),
-        "certificate": certificate(solution),
+        "certificate": of_solution(solution),
     }
     return plan, record
 
@@ -257,7 +257,7 @@ def _solved(
     differentiable_c = hasattr(c, "requires_grad") and c.requires_grad
     if call is None or differentiable_c or min(taus) <= 0 or (call.histograms and call.differentiable):
         return None
-    reg = check_number("reg", reg, least=0, strict=True)
+    reg = check_positive("reg", reg)
     product = reg_type == "kl" and not call.histograms
     matrix = call.M.new_tensor(call.nx.to_numpy(c)) if c is not None and product else None
     start = None
@@ -289,16 +289,18 @@ def plan_of(call: Call, solution: Solution, product: bool = True) -> Any:
 def _record(call: Call, solution: Solution, c: Any) -> dict[str, Any]:
     logu, logv = scalings(call, solution, reference="product")
     gap = float(solution._outcome.certificate.relative_gap.max())
-    record = {"err": [math.sqrt(gap)], "logu": logu, "logv": logv, "certificate": certificate(solution)}
+    record = {"err": [math.sqrt(gap)], "logu": logu, "logv": logv, "certificate": of_solution(solution)}
     if call.histograms:
         return record
     plan = plan_of(call, solution, c is None)
     record["cost"] = call.nx.sum(plan * call.given[0])
-    if call.differentiable:
-        record["total_cost"] = total_cost(call, solution, plan, c)
-    else:
-        record["total_cost"] = call.out(objective(solution, c))
+    record["total_cost"] = total_cost(call, solution, plan, c)
     return record
+
+
+def total_cost(call: Call, solution: Solution, plan: Any, c: Any) -> Any:
+    """The objective of POT's formula, with gradients where the inputs have them."""
+    return _graphed_total(call, solution, plan, c) if call.differentiable else call.out(objective(solution, c))
 
 
 def objective(solution: Solution, c: Any) -> Any:
@@ -309,7 +311,7 @@ def objective(solution: Solution, c: Any) -> Any:
     return value if c is None else value + problem.epsilon * c.sum()
 
 
-def total_cost(call: Call, solution: Solution, plan: Any, c: Any = None) -> Any:
+def _graphed_total(call: Call, solution: Solution, plan: Any, c: Any) -> Any:
     """The same in torch's operations, differentiable as the plan is."""
     M, a, b = call.given
     problem = solution._problem

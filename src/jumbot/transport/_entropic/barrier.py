@@ -22,9 +22,9 @@ import torch
 from jumbot.transport._certificate import certify
 from jumbot.transport._entropic.newton_steps import half_sweep
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.gibbs import total
 from jumbot.transport._kernels.linear_algebra import factor, padded, solve
 from jumbot.transport._kernels.memory import empty, zeros
-from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.threads import Stop, run
 from jumbot.transport._kernels.vectormath import greater, lesser, log
 from jumbot.transport._marginal import PartialMarginal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,75 +47,35 @@ def is_balanced(problem: Problem) -> bool:
 
 
 def sweep(
-    problem: Problem, start: Start | None, tol: float, limit: int, price: Tensor, rounded: bool = True
+    problem: Problem,
+    start: Start | None,
+    tol: float,
+    limit: int,
+    price: Tensor,
+    rounded: bool = True,
+    symmetric: bool = False,
 ) -> RawOutcome:
-    """All problems of the batch, some at a time in threads."""
+    """All problems of the batch, some at a time in threads; `symmetric` promises C = C' and equal sides.
+
+    Where both marginals are exact, problems that are far out at first come back with a count of -1.
+    """
+    cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
+    batch, n, m = cost.shape
+    F, G = _begun(problem, start)
+    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
+    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
+    how: tuple[Any, ...]
     if is_balanced(problem):
-        return _sweep_balanced(problem, start, tol, limit, rounded=rounded)
-    cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
-    batch, n, m = cost.shape
-    F, G = _begun(problem, start)
-    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
-    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
-    (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
-    _in_threads(
-        sweeps.solver(kind_a, kind_b),
-        lambda: sweeps.memory(n, m, sweeps.one_exact(kind_a, kind_b)),
-        batch,
-        cost.size,
-        cost,
-        a,
-        b,
-        *reference(problem),
-        epsilon,
-        *source,
-        *target,
-        start is None,
-        tol,
-        limit,
-        price.numpy(),
-        F,
-        G,
-        plan,
-        rows,
-        columns,
-        out,
-    )
-    return RawOutcome(epsilon, F, G, plan, rows, columns, out)
-
-
-def _sweep_balanced(
-    problem: Problem, start: Start | None, tol: float, limit: int, symmetric: bool = False, rounded: bool = True
-) -> RawOutcome:
-    """As `sweep` where both marginals are exact; problems that are far out at first come back with a count of -1."""
-    cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
-    batch, n, m = cost.shape
-    F, G = _begun(problem, start)
-    plan, rows, columns, out = empty(batch, n, m), np.empty((batch, n)), np.empty((batch, m)), np.empty((batch, 5))
-    a, b = problem.a.contiguous().numpy(), problem.b.contiguous().numpy()
-    cold = 0 if start is not None else 1 if symmetric else 2
-    _in_threads(
-        balanced_sweeps.solve_range,
-        lambda: balanced_sweeps.memory(n, m),
-        batch,
-        cost.size,
-        cost,
-        a,
-        b,
-        *reference(problem),
-        epsilon,
-        cold,
-        symmetric,
-        rounded,
-        tol,
-        limit,
-        F,
-        G,
-        plan,
-        rows,
-        columns,
-        out,
-    )
+        kernel, memory = balanced_sweeps.solve_range, partial(balanced_sweeps.memory, n, m)
+        cold = 0 if start is not None else 1 if symmetric else 2
+        how = cold, symmetric, rounded, tol, limit
+    else:
+        (kind_a, *source), (kind_b, *target) = arguments(problem.source, epsilon), arguments(problem.target, epsilon)
+        kernel = sweeps.solver(kind_a, kind_b)
+        memory = partial(sweeps.memory, n, m, sweeps.one_exact(kind_a, kind_b))
+        how = *source, *target, start is None, tol, limit, price.numpy()
+    given = cost, a, b, *reference(problem), epsilon
+    _in_threads(kernel, memory, batch, cost.size, *given, *how, F, G, plan, rows, columns, out)
     return RawOutcome(epsilon, F, G, plan, rows, columns, out)
 
 
@@ -138,32 +99,15 @@ def is_symmetric(problem: Problem) -> bool:
 def sweep_symmetric(problem: Problem, tol: float, limit: int, price: Tensor) -> RawOutcome:
     """As `sweep` for symmetric problems with equal sides, by the averaged fixed point."""
     if is_balanced(problem):
-        return _sweep_balanced(problem, None, tol, limit, symmetric=True)
+        return sweep(problem, None, tol, limit, price, symmetric=True)
     cost, epsilon = contiguous(problem.cost.numpy()), problem.epsilon
     batch, n, _ = cost.shape
     F, plan, rows, out = np.empty((batch, n)), empty(batch, n, n), np.empty((batch, n)), np.empty((batch, 5))
     a = problem.a.contiguous().numpy()
     r, _, o, _ = reference(problem)
     kind, *side = arguments(problem.source, epsilon)
-    _in_threads(
-        symmetric.solver(kind),
-        lambda: symmetric.memory(n),
-        batch,
-        cost.size,
-        cost,
-        a,
-        r,
-        o,
-        epsilon,
-        *side,
-        tol,
-        limit,
-        price.numpy(),
-        F,
-        plan,
-        rows,
-        out,
-    )
+    given, how, found = (cost, a, r, o, epsilon), (*side, tol, limit, price.numpy()), (F, plan, rows, out)
+    _in_threads(symmetric.solver(kind), partial(symmetric.memory, n), batch, cost.size, *given, *how, *found)
     return RawOutcome(epsilon, F, F, plan, rows, rows.copy(), out)
 
 

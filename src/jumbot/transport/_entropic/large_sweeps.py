@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._certificate import Certificate, solved
+from jumbot.transport._kernels import gibbs, row_blocks, sides
 from jumbot.transport._kernels.memory import empty
-from jumbot.transport._kernels.policy import Relaxation, kappa, stricter
+from jumbot.transport._kernels.policy import Relaxation, RingMixing, best_shift, kappa, stricter
 from jumbot.transport._kernels.threads import run, split
 from jumbot.transport._outcome import (
     BALANCED,
@@ -77,10 +78,6 @@ def _stack(arrays: list[np.ndarray]) -> Tensor:
 
 class _Large:
     def __init__(self, problem: Problem, start: tuple[np.ndarray, np.ndarray] | None, tol: float) -> None:
-        from jumbot.transport._kernels import gibbs, policy, row_blocks, sides
-        from jumbot.transport._kernels import policy as shift
-
-        self.gibbs, self.row_blocks, self.sides, self.best_shift = gibbs, row_blocks, sides, shift.best_shift
         self.epsilon, self.scale = problem.epsilon, 1 / problem.epsilon
         self.cost = problem.cost[0].contiguous().numpy()
         self.a, self.b = problem.a[0].numpy(), problem.b[0].numpy()
@@ -100,10 +97,11 @@ class _Large:
         self.F0, self.G0, self.new_G = np.empty(self.n), np.empty(self.m), np.empty(self.m)
         self.soft_a, self.soft_b = np.empty(self.n), np.empty(self.m)
         self.work_a, self.work_b = np.empty((4, self.n)), np.empty((4, self.m))
-        kappas = [kappa(tau) if kind == KL else 1.0 for kind, tau in self._kinds()]
+        taus = (self.kind_a, self.source[0]), (self.kind_b, self.target[0])
+        kappas = [kappa(tau) if kind == KL else 1.0 for kind, tau in taus]
         self.relaxation = Relaxation(kappas[0] * kappas[1] if KL in kinds and kinds <= {KL, BALANCED} else None)
-        self.inverse_a, self.inverse_b = (1 / tau if kind == KL else 0.0 for kind, tau in self._kinds())
-        self.mixing = policy.RingMixing(self.m) if kinds == {KL} else None
+        self.inverse_a, self.inverse_b = (1 / tau if kind == KL else 0.0 for kind, tau in taus)
+        self.mixing = RingMixing(self.m) if kinds == {KL} else None
         self.count, self.omega, self.top_a = 0, 1.0, 0.0
         self.fresh = self.unbuilt = False
         if start is None and problem.blocked is None:
@@ -114,13 +112,9 @@ class _Large:
             self._centre_rows(self.G)
             self._build()
 
-    def _kinds(self) -> tuple[tuple[int, float], tuple[int, float]]:
-        """The kind and the tau of either side."""
-        return (self.kind_a, self.source[0]), (self.kind_b, self.target[0])
-
     def _lift(self, r: np.ndarray) -> tuple[np.ndarray, float]:
         """Reference weights as the passes want them, and the log of the factor."""
-        log_factor = self.row_blocks.LIFT - math.log(r.max())
+        log_factor = row_blocks.LIFT - math.log(r.max())
         return r * math.exp(log_factor), log_factor
 
     def _begin(self) -> None:
@@ -136,7 +130,7 @@ class _Large:
         F, parts, added = np.empty(len(rows)), np.empty((len(shares), self.m)), self._added(np.zeros(self.m))
 
         def task(k: int) -> None:
-            self.row_blocks.minima_of(self.cost, rows[shares[k]], self.scale, added, F[shares[k]], parts[k])
+            row_blocks.minima_of(self.cost, rows[shares[k]], self.scale, added, F[shares[k]], parts[k])
 
         run(task, range(len(shares)))
         self.G0[:] = parts.min(0)
@@ -148,44 +142,45 @@ class _Large:
             a[:] = self.a.mean()
         work_a, work_b = np.empty(len(rows)), np.empty(self.m)
         if self.relaxation.known:
-            self.top_a = self.best_shift(self.inverse_a, self.inverse_b, a, self.b, F, self.G0, work_a, work_b)
+            self.top_a = best_shift(self.inverse_a, self.inverse_b, a, self.b, F, self.G0, work_a, work_b)
         self.F, self.G = np.zeros(self.n), self.G0 - self.top_a
         self.unbuilt = True
 
     def _each(self, task: Callable[[slice], Any]) -> list[Any]:
         return run(task, self.blocks)
 
+    def _columns(self, task: Callable[[slice, np.ndarray], Any]) -> np.ndarray:
+        """What `task` writes of the columns for each block of rows, `(blocks, m)`."""
+        parts = np.empty((len(self.blocks), self.m))
+        run(lambda k: task(self.blocks[k], parts[k]), range(len(self.blocks)))
+        return parts
+
     def _centre_rows(self, G: np.ndarray) -> None:
         """F0 and G0 such that the row and column maxima of K are one, rows first."""
-        parts, added = np.empty((len(self.blocks), self.m)), self._added(G)
+        added = self._added(G)
 
-        def task(k: int) -> None:
-            s = self.blocks[k]
-            self.row_blocks.minima(self.cost[s], self.scale, added, self.r_a[s], self.F0[s], parts[k])
+        def task(s: slice, part: np.ndarray) -> None:
+            row_blocks.minima(self.cost[s], self.scale, added, self.r_a[s], self.F0[s], part)
 
-        run(task, range(len(self.blocks)))
-        self.G0[:] = parts.min(0)
+        self.G0[:] = self._columns(task).min(0)
 
     def _added(self, G: np.ndarray) -> np.ndarray:
         """What the row minima add to costs."""
         return np.where(self.r_b > 0, -G, 1e200)
 
     def _centre_columns(self, F: np.ndarray) -> None:
-        parts, added = np.empty((len(self.blocks), self.m)), np.where(self.r_a > 0, -F, 1e200)
+        added = np.where(self.r_a > 0, -F, 1e200)
 
-        def task(k: int) -> None:
-            s = self.blocks[k]
-            self.row_blocks.column_minima(self.cost[s], self.scale, added[s], parts[k])
+        def task(s: slice, part: np.ndarray) -> None:
+            part[:] = 1e300
+            gibbs.lower_column_minima(self.cost[s], self.scale, added[s], part)
 
-        run(task, range(len(self.blocks)))
-        self.G0[:] = parts.min(0)
+        self.G0[:] = self._columns(task).min(0)
         added = self._added(self.G0)
-        self._each(lambda s: self.gibbs.row_minima(self.cost[s], self.scale, added, self.F0[s]))
+        self._each(lambda s: gibbs.row_minima(self.cost[s], self.scale, added, self.F0[s]))
 
     def _build(self) -> None:
-        self._each(
-            lambda s: self.row_blocks.fill_single(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s])
-        )
+        self._each(lambda s: row_blocks.fill_single(self.cost[s], self.scale, self.F0[s], self.G0, _CUT, self.K[s]))
         self.fresh = True
 
     def _pass(self) -> tuple[np.ndarray, float]:
@@ -193,11 +188,10 @@ class _Large:
         build, self.unbuilt = self.unbuilt, False
         w_b, top_b = self._weights(self.lifted_b, self.lift_b, self.G, self.G0)
         top_a = self.top_a if build else float(np.max(np.where(self.r_a > 0, self.F - self.F0, -np.inf)))
-        w_a, sums = np.empty(self.n, dtype=self.precision), np.empty((len(self.blocks), self.m))
-        sweep_rows, added = self.row_blocks.sweeper(self.kind_a, build), self._added(self.G0)
+        w_a = np.empty(self.n, dtype=self.precision)
+        sweep_rows, added = row_blocks.sweeper(self.kind_a, build), self._added(self.G0)
 
-        def task(k: int) -> None:
-            s = self.blocks[k]
+        def task(s: slice, part: np.ndarray) -> None:
             sweep_rows(
                 self.cost[s],
                 self.scale,
@@ -216,10 +210,10 @@ class _Large:
                 self.F[s],
                 self.soft_a[s],
                 w_a[s],
-                sums[k],
+                part,
             )
 
-        run(task, range(len(self.blocks)))
+        sums = self._columns(task)
         log_u = self.F - self.F0
         if self._spread(log_u, self.r_a) > _SPREAD:
             self._centre_columns(self.F)
@@ -236,17 +230,12 @@ class _Large:
     def _weights(self, lifted: np.ndarray, lift: float, x: np.ndarray, x0: np.ndarray) -> tuple[np.ndarray, float]:
         """Reference weights times scalings in the precision of the sums, and the log of their scale."""
         w = np.empty(len(lifted))
-        top, _ = self.gibbs.scalings(lifted, x, x0, w)
+        top, _ = gibbs.scalings(lifted, x, x0, w)
         return w.astype(self.precision), top - lift
 
     def _column_sums(self) -> tuple[np.ndarray, float]:
         w_a, top_a = self._weights(self.lifted_a, self.lift_a, self.F, self.F0)
-        sums = np.empty((len(self.blocks), self.m))
-
-        def task(k: int) -> None:
-            self.row_blocks.column_pass(self.K[self.blocks[k]], w_a[self.blocks[k]], sums[k])
-
-        run(task, range(len(self.blocks)))
+        sums = self._columns(lambda s, part: row_blocks.column_pass(self.K[s], w_a[s], part))
         return sums.sum(0), top_a
 
     def _sweep(self, price: float) -> tuple[float, float]:
@@ -260,7 +249,7 @@ class _Large:
         self.omega = self.relaxation.next() if self.count > 1 and self.mixing is None else 1.0
         column, top = self._pass()
         self.soft_b[:] = self.G0 + self.o_b - top - np.log(np.maximum(column, 1e-300))
-        self.sides.STEPS[self.kind_b](*self.target, self.soft_b, self.omega, self.G, self.new_G)
+        sides.STEPS[self.kind_b](*self.target, self.soft_b, self.omega, self.G, self.new_G)
         sums, mass = self._fenchel_young(self.F - self.soft_a, self.G - self.soft_b)
         worth = sums[1] + mass + max(0.0, sums[3] - mass * math.log(self.m))
         gap = float(sums[0] + price * self.scale * sums[2])
@@ -270,9 +259,9 @@ class _Large:
     def _fenchel_young(self, log_a: np.ndarray, log_b: np.ndarray) -> tuple[np.ndarray, float]:
         """What `sides.SIDES` sums over both sides with these log(p/a), and the mass of the rows."""
         sums = np.zeros(5)
-        self.sides.SIDES[self.kind_a](*self.source, self.a, self.F, log_a, self.work_a, sums)
+        sides.SIDES[self.kind_a](*self.source, self.a, self.F, log_a, self.work_a, sums)
         mass = float(sums[4])
-        self.sides.SIDES[self.kind_b](*self.target, self.b, self.G, log_b, self.work_b, sums)
+        sides.SIDES[self.kind_b](*self.target, self.b, self.G, log_b, self.work_b, sums)
         return sums, mass
 
     def _advance(self) -> None:
@@ -288,7 +277,7 @@ class _Large:
     def _translate(self) -> None:
         if not self.relaxation.known:
             return
-        shift = self.best_shift(
+        shift = best_shift(
             self.inverse_a, self.inverse_b, self.a, self.b, self.F, self.G, self.work_a[0], self.work_b[0]
         )
         self.F += shift
@@ -313,7 +302,7 @@ class _Large:
 
     def _certify(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plan in place of K, its marginals and what it proves."""
-        sides, rows = self.sides, np.empty(self.n)
+        rows = np.empty(self.n)
         parts = np.empty((len(self.blocks), self.m))
         F, G = (
             x + np.log(r, where=r > 0, out=np.full(len(r), -1e200)) for x, r in ((self.F, self.r_a), (self.G, self.r_b))
@@ -321,7 +310,7 @@ class _Large:
 
         def task(k: int) -> Any:
             s = self.blocks[k]
-            return self.row_blocks.write_plan(self.cost[s], self.scale, F[s], G, self.plan[s], rows[s], parts[k])
+            return row_blocks.write_plan(self.cost[s], self.scale, F[s], G, self.plan[s], rows[s], parts[k])
 
         linear, size = np.sum(run(task, range(len(self.blocks))), axis=0)
         columns = parts.sum(0)

@@ -17,7 +17,7 @@ from jumbot.transport._kernels import policy
 from jumbot.transport._kernels.memory import contiguous
 from jumbot.transport._kernels.rounded_plan import reaches
 from jumbot.transport._outcome import ITERATIONS, AnyOutcome, Outcome, Start
-from jumbot.transport._problem import Problem
+from jumbot.transport._problem import EMPTY, Problem
 from jumbot.transport.divergences import KL, Balanced
 
 
@@ -47,7 +47,6 @@ class Engine(Protocol):
 
 #: In the order of preference; the last one fits every problem.
 ENGINES: tuple[Engine, ...] = (compiled_sweeps, large_sweeps, torch_sweeps)
-_EMPTY = 1e12  # prices at which a point keeps no mass
 _FIRST, _EACH, _NEVER = 150, 2, 1 << 62  # sweeps before the interior point, and more of them for each point
 _POWERS = 600  # of 3, which are floats
 _ROUNDING = 1e-11  # a relative gap below which one round without much progress is the last
@@ -137,8 +136,8 @@ def _add_closed(problem: Problem, outcome: AnyOutcome) -> None:
     assert problem.lost is not None
     for total in (outcome.certificate.objective, outcome.certificate.scale):
         total += problem.lost
-    outcome.f[problem.closed.rows] = _EMPTY * problem.source.tau
-    outcome.g[problem.closed.columns] = _EMPTY * problem.target.tau
+    outcome.f[problem.closed.rows] = EMPTY * problem.source.tau
+    outcome.g[problem.closed.columns] = EMPTY * problem.target.tau
 
 
 def _hard(problem: Problem) -> bool:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from jumbot.transport._exact.potentials import CAREFUL, Unbalanced, gap_and_scale, marginals, relaxed_marginal
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.linear_algebra import add, copy, factor, lowest, padded, solve, total
+from jumbot.transport._kernels.gibbs import total
+from jumbot.transport._kernels.linear_algebra import add, copy, factor, lowest, padded, solve
 from jumbot.transport._kernels.memory import empty, zeros
 from jumbot.transport._kernels.vectormath import greater, lesser
 

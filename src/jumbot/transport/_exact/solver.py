@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from jumbot.transport import divergences
-from jumbot.transport._certificate import Certificate, round_to_marginals
-from jumbot.transport._exact import balanced, kl, partial, total_variation
+from jumbot.transport._certificate import ROUNDING, Certificate, round_to_marginals, without_rounding
+from jumbot.transport._exact.balanced import balanced, partial, total_variation
+from jumbot.transport._exact.kl import kl
 from jumbot.transport._exact.potentials import Unbalanced
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.gibbs import set_all
-from jumbot.transport._kernels.sides import total
+from jumbot.transport._kernels.gibbs import set_all, total
 from jumbot.transport._kernels.threads import run
 from jumbot.transport._kernels.vectormath import NEAR, greater, near_by_log
 from jumbot.transport._marginal import Marginal, PartialMarginal
@@ -132,13 +132,8 @@ def _certified(problem: Problem, plan: np.ndarray, f: np.ndarray, g: np.ndarray,
     gap = (P * slack).sum((-2, -1))
     for (side, weights), potential, p in zip(problem.sides, (f_, g_), (rows, columns), strict=True):
         gap = torch.where(side.violated(p, weights), torch.inf, gap + side.fenchel_young(p, potential, weights))
-    # as in `certifier`: where the optimum is zero, both gap and scale are rounding of what any plan costs
-    nothing = ROUNDING * torch.maximum(problem.a.sum(-1), problem.b.sum(-1)) * cost.abs().amax((-2, -1))
-    gap = torch.where((gap <= ROUNDING * size) | (torch.maximum(gap, size) <= nothing), 0.0, gap)
+    gap = without_rounding(gap, size, problem.a, problem.b, cost.abs().amax((-2, -1)))
     return Outcome(f_, g_, stats[:, ITERATIONS], Certificate(P, rows, columns, linear, linear, gap, size))
-
-
-ROUNDING = 1e-15
 
 
 @compiled(fastmath=True)

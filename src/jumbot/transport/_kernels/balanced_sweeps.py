@@ -33,6 +33,7 @@ from jumbot.transport._kernels.gibbs import (
     set_all,
     shifted,
     soften,
+    total,
 )
 from jumbot.transport._kernels.memory import own
 from jumbot.transport._kernels.policy import LONG, dot, mix, remember, shapes, subtract
@@ -45,7 +46,7 @@ from jumbot.transport._kernels.rounded_plan import (
     sampled,
     sampled_size,
 )
-from jumbot.transport._kernels.sides import step_exact, total
+from jumbot.transport._kernels.sides import step_exact
 from jumbot.transport._kernels.sweeps import best_factor, plain_rate, ramp, solved, stricter
 from jumbot.transport._kernels.vectormath import log
 from jumbot.transport._outcome import GAP, ITERATIONS, LINEAR, OBJECTIVE, SCALE

@@ -20,6 +20,14 @@ LEAST, MOST = 650.0, 600.0
 
 
 @compiled(fastmath=True)
+def total(x: Any) -> float:
+    result = 0.0
+    for i in range(x.shape[0]):
+        result += x[i]
+    return result
+
+
+@compiled(fastmath=True)
 def inner(x: Any, y: Any) -> float:
     total = 0.0
     for j in range(x.shape[0]):

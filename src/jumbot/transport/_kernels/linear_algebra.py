@@ -122,14 +122,6 @@ def add(x: NDArray, t: float, d: NDArray) -> None:
 
 
 @compiled(fastmath=True)
-def total(x: NDArray) -> float:
-    t = 0.0
-    for i in range(x.size):
-        t += x[i]
-    return t
-
-
-@compiled(fastmath=True)
 def lowest(x: NDArray) -> float:
     t = x[0]
     for i in range(x.size):

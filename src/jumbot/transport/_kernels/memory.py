@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import DTypeLike
 
-from jumbot.transport._kernels import memory as pool
-
 LEAST, _MOST = 1 << 22, 1 << 30  # bytes: malloc is fast below this, and more is too much to keep
 _FREE = getattr(mmap, "MADV_FREE", None)  # not on Windows
 #: Free blocks, the last one is used first; each call of a deque is safe among threads.
@@ -90,7 +88,7 @@ def release() -> None:
     _pool.clear()
 
 
-_LEAST = 1 << 14  # entries
+_ALIGNED_FROM = 1 << 14  # entries
 _LINE = 8  # entries of a cache line
 
 
@@ -106,10 +104,10 @@ def empty(*shape: int) -> np.ndarray:
     0
     """
     size = math.prod(shape)
-    if size < _LEAST:
+    if size < _ALIGNED_FROM:
         return np.empty(shape)
-    if 8 * size >= pool.LEAST:
-        return pool.acquire(*shape)
+    if 8 * size >= LEAST:
+        return acquire(*shape)
     whole = np.empty(size + _LINE)
     first = -whole.__array_interface__["data"][0] % (8 * _LINE) // 8
     return whole[first : first + size].reshape(shape)
@@ -148,7 +146,7 @@ def own(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     >>> own((4, 4))[0] is own((4, 4))[0]
     True
     """
-    if sum(shape[-1] for shape in shapes) > _LEAST:
+    if sum(shape[-1] for shape in shapes) > _ALIGNED_FROM:
         return parts(*shapes)
     return _kept(get_ident(), shapes)
 

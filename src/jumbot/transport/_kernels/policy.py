@@ -30,9 +30,8 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.gibbs import shifted
+from jumbot.transport._kernels.gibbs import shifted, total
 from jumbot.transport._kernels.memory import parts
-from jumbot.transport._kernels.sides import total
 from jumbot.transport._kernels.vectormath import exp, lesser
 
 #: Mixing: past images kept in addition to the newest, sweeps at most, growths of the squared residual that count

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
-from jumbot.transport._kernels.gibbs import inner, set_all
-from jumbot.transport._kernels.sides import total
+from jumbot.transport._kernels.gibbs import inner, set_all, total
 from jumbot.transport._kernels.vectormath import NEAR, exp, greater, lesser, log, near_by_ratio
 
 _SAMPLE = 16  # rows that an estimate looks at

@@ -103,12 +103,6 @@ def minima_of(C: Any, rows: Any, scale: float, added: Any, F: Any, G0: Any) -> N
         lower_column_minima(C[i : i + 1], scale, shift, G0)
 
 
-@compiled()
-def column_minima(C: Any, scale: float, added: Any, G0: Any) -> None:
-    set_all(G0, 1e300)
-    lower_column_minima(C, scale, added, G0)
-
-
 @compiled(allocates=True)
 def minima(C: Any, scale: float, added: Any, r_a: Any, F0: Any, G0: Any) -> None:
     """Row minima F0, then column minima G0 at F0, reading C once: a row stays in the cache in between."""

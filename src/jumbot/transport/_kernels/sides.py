@@ -68,14 +68,6 @@ def step_power(tau: float, low: float, high: float, soft: Any, omega: float, h: 
         out[i] = max(h[i] + omega * (full - h[i]), floor)
 
 
-@compiled(fastmath=True)
-def total(x: Any) -> float:
-    result = 0.0
-    for i in range(x.shape[0]):
-        result += x[i]
-    return result
-
-
 @compiled()
 def farthest(r: Any, x: Any, y: Any) -> float:
     """The largest |x - y| where there is weight."""

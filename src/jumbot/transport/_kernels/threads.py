@@ -115,3 +115,13 @@ def split(count: int, parts: int) -> list[tuple[int, int]]:
     """
     edges = [count * k // parts for k in range(parts + 1)]
     return [(first, last) for first, last in pairwise(edges) if last > first]
+
+
+def run_range(task: Callable[[int, int], Any], count: int, threaded: bool) -> None:
+    """`task(first, last)` over 0 <= i < count, in one call or, if `threaded`, in parts on all threads."""
+    threads = torch.get_num_threads()
+    if not threaded or threads == 1:
+        task(0, count)
+        return
+    task(0, 0)  # compile before the threads start
+    run(lambda part: task(*part), split(count, threads))

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from jumbot.transport._curvature import System
-from jumbot.transport._points.rounding import exponents
 from jumbot.transport.divergences import KL, Balanced
 
 _STEPS = 12
@@ -68,10 +67,10 @@ class Newton:
     def _evaluated(self, f: Tensor, g: Tensor) -> tuple[Tensor, float]:
         """The best f at g, and the dual: in two passes, as blocks must be chosen for these potentials."""
         for _ in range(2 if self.sweeps.leave_out else 1):
-            _, G = exponents(self.problem, self.stream, torch.zeros_like(f), g)
+            _, G = self.sweeps.exponents(torch.zeros_like(f), g)
             f = self.sweeps._step(0, self.sweeps._half(0, G), None, 1.0)
             self.sweeps._choose(f, g)
-        F, _ = exponents(self.problem, self.stream, f, g)
+        F, _ = self.sweeps.exponents(f, g)
         soft = self.sweeps.soft[0]
         mass = float(np.exp(np.minimum(F - soft, 600.0)).sum())
         terms = (side.dual(x, w) for (side, w), x in zip(self.problem.sides, (f, g), strict=True))
@@ -79,14 +78,14 @@ class Newton:
 
     def _columns(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         """What the columns hold, and what they lack."""
-        F, G = exponents(self.problem, self.stream, f, g)
+        F, G = self.sweeps.exponents(f, g)
         columns = torch.from_numpy(self.stream.products(1, F, G, np.ones((len(F), 1)))[:, 0])[None]
         side, b = self.problem.sides[1]
         return columns, (b if side.exact else b * torch.exp(-g / side.tau)) - columns
 
     def _direction(self, f: Tensor, g: Tensor) -> tuple[Tensor, Tensor | None]:
         """What the columns lack, and the step that would bring it if the dual were quadratic."""
-        F, G = exponents(self.problem, self.stream, f, g)
+        F, G = self.sweeps.exponents(f, g)
 
         def forward(v: Tensor) -> Tensor:
             return torch.from_numpy(self.stream.products(0, F, G, v.numpy().T)[:, 0])[None]

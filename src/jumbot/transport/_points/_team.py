@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed as dist
+
+from jumbot._base.distributed import from_first_process, gather, group, sum_over_processes
 
 FROM = 10**8  # pairs from which a problem is shared
 
@@ -35,27 +35,18 @@ class Team:
 
     def joined(self, x: np.ndarray) -> np.ndarray:
         """The sum of what all processes have; each has zeros where others have done the work."""
-        if self.world == 1:
-            return x
-        tensor = torch.from_numpy(x).to(_device())
-        dist.all_reduce(tensor)
-        return tensor.cpu().numpy()
+        return x if self.world == 1 else sum_over_processes(x)
 
     def agreed(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """Those of the first process: decisions when to stop must not differ between processes."""
         if self.world == 1:
             return list(arrays)
-        flat = torch.from_numpy(np.concatenate([np.ravel(x) for x in arrays]).astype(np.float64)).to(_device())
-        dist.broadcast(flat, 0)
-        parts = np.split(flat.cpu().numpy(), np.cumsum([x.size for x in arrays])[:-1])
+        flat = from_first_process(np.concatenate([np.ravel(x) for x in arrays]).astype(np.float64))
+        parts = np.split(flat, np.cumsum([x.size for x in arrays])[:-1])
         return [part.reshape(x.shape) for part, x in zip(parts, arrays, strict=True)]
 
 
 ALONE = Team()
-
-
-def _device() -> str:
-    return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
 def team_of(arrays: Iterable[np.ndarray], settings: Any) -> Team:
@@ -63,8 +54,6 @@ def team_of(arrays: Iterable[np.ndarray], settings: Any) -> Team:
 
     If a process of the group does not solve such a problem, the others wait for it.
     """
-    from jumbot._base.distributed import gather, group
-
     rank, world = group()
     arrays = list(arrays)
     if world == 1 or math.prod(len(x) for x in arrays[:2]) < FROM:

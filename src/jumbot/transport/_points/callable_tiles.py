@@ -86,7 +86,7 @@ class CallableTiles:
         linear, size = self.team.joined(np.array([linear, size])).tolist()
         return rows, columns, linear, size
 
-    def products(self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False) -> np.ndarray:
+    def products(self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray) -> np.ndarray:
         out, v = np.zeros((self.shape[side], v.shape[1])), np.ascontiguousarray(v)
         for i, j in product(self._own(0), self.blocks[1]):
             P, _ = self._plan(i, j, torch.from_numpy(F), torch.from_numpy(G))

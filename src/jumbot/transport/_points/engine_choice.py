@@ -52,12 +52,6 @@ class Side:
 Sides = tuple[Side, Side]
 
 
-def solve_dense(problem: Problem, x: np.ndarray, y: np.ndarray, ground: Ground, tol: float, limit: int) -> AnyOutcome:
-    """A small problem from its matrix: small epsilon is annealed there."""
-    sides = Side(x, problem.a[0].numpy(), np.empty(0)), Side(y, problem.b[0].numpy(), np.empty(0))
-    return find_outcome(replace_cost(problem, sides, ground), None, tol, limit)
-
-
 def _whole(problem: Problem, ground: Ground, n: int, m: int, spare: float) -> bool:
     """Whether the matrix is the quicker way for all of the problem: no pair can be left out, and it fits with ease."""
     if ground.kind != PRODUCT or problem.source.hard or problem.target.hard or n * m > _MATRIX:
@@ -69,7 +63,7 @@ def _read_off(problem: Problem, outcome: AnyOutcome, tiles: Tiles, points: Any, 
     """From the solution by the matrix, whose plan is that of the potentials where no marginal is exact."""
     by = outcome.certificate
     linear, objective, gap, scale = (float(v) for v in (by.linear, by.objective, by.gap, by.scale))
-    plan = StreamedPlan(*exponents(problem, tiles, outcome.f, outcome.g))
+    plan = StreamedPlan(*exponents(problem, tiles.closed, outcome.f, outcome.g))
     proof = Proof(plan, by.rows[0].numpy(), by.columns[0].numpy(), linear, objective, gap, scale)
     return Solved(
         problem,
@@ -83,12 +77,6 @@ def _read_off(problem: Problem, outcome: AnyOutcome, tiles: Tiles, points: Any, 
         points=points,
         directions=call.cost == "cosine",
     )
-
-
-class Open:
-    """For coarse problems, in which no point is closed: infinite costs are large ones there."""
-
-    closed = (None, None)
 
 
 def start(
@@ -110,7 +98,7 @@ def _start(problem: Problem, sides: Sides, ground: Ground, fewest: int) -> tuple
     small = _problem(problem, *coarse)
     begun = _start(small, coarse, ground, fewest)
     if begun is None:
-        outcome = find_outcome(replace_cost(small, coarse, ground), None, _TOL, 1000)
+        outcome = find_outcome(with_costs(small, first.points, second.points, ground), None, _TOL, 1000)
         f, g = outcome.f, outcome.g
         del outcome
         release()  # the matrix and the plan: no other of this problem has their size
@@ -151,7 +139,6 @@ def _annealed(problem: Problem, sides: Sides, ground: Ground, fewest: int, times
 def _warmed(problem: Problem, sides: Sides, ground: Ground, times: float) -> tuple[Problem, Sides, Ground]:
     """The same problem at a larger epsilon, and what its tiles take."""
     warm = replace(problem, epsilon=times * problem.epsilon)
-    warm.__dict__["reference_weights"] = problem.reference_weights
     units = ground_of(ground.name, warm.epsilon, sides[0].points.shape[1])
     first, second = (replace(side, points=side.points * (units.factor / ground.factor)) for side in sides)
     return warm, (first, second), units
@@ -188,15 +175,14 @@ def _cost(ground: Ground, squared: float) -> float:
 def _problem(like: Problem, a: Side, b: Side) -> Problem:
     weights = [torch.from_numpy(side.weights)[None] for side in (a, b)]
     cost = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, len(a.points), len(b.points))
-    small = replace(like, cost=cost, a=weights[0], b=weights[1])
     # under "ones" a coarse point counts as often as the points that it represents
-    small.__dict__["reference_weights"] = tuple(torch.from_numpy(side.reference)[None] for side in (a, b))
-    return small
+    counted = torch.from_numpy(a.reference)[None], torch.from_numpy(b.reference)[None]
+    return replace(like, cost=cost, a=weights[0], b=weights[1], counted=counted)
 
 
-def replace_cost(problem: Problem, sides: Sides, ground: Ground) -> Problem:
+def with_costs(problem: Problem, points: np.ndarray, others: np.ndarray, ground: Ground) -> Problem:
     """The problem with its matrix of costs."""
-    x, y = (torch.from_numpy(side.points) for side in sides)
+    x, y = torch.from_numpy(points), torch.from_numpy(others)
     if ground.kind in (SQUARED, PRODUCT):
         unit = math.sqrt(problem.epsilon)
         z = _squared(unit * x, unit * y)
@@ -205,9 +191,7 @@ def replace_cost(problem: Problem, sides: Sides, ground: Ground) -> Problem:
         if ground.kind == WFR:
             z = -2 * ground.scale * torch.log(torch.cos(z.clamp_max(math.pi / 2 * (1 - 1e-6))))
         z *= problem.epsilon
-    full = replace(problem, cost=z[None])
-    full.__dict__["reference_weights"] = problem.reference_weights
-    return full
+    return replace(problem, cost=z[None])
 
 
 def _squared(x: Tensor, y: Tensor) -> Tensor:
@@ -229,7 +213,7 @@ def extended(
     g: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """The potentials of all points: soft minima over the coarse points of the other side."""
-    F, G = exponents(small, Open(), f, g)
+    F, G = exponents(small, (None, None), f, g)  # infinite costs are large ones here
     out = []
     for k, (exponent, potential) in enumerate(((G, f), (F, g))):
         own, other, cell = sides[k], coarse[1 - k], coarse[k].cell
@@ -294,7 +278,8 @@ def solve_one(problem: Problem, x: Tensor, y: Tensor, call: Call, begin: tuple[T
     whole = begin is None and _whole(problem, ground, n, m, room)
     try:
         if whole or (begin is None and max(n, m) <= most):
-            outcome = solve_dense(problem, *clouds, ground, call.tol if whole else call.tol / 2, call.limit)
+            tol = call.tol if whole else call.tol / 2
+            outcome = find_outcome(with_costs(problem, *clouds, ground), None, tol, call.limit)
             begin, taken = (outcome.f, outcome.g), int(outcome.taken)
             if whole and outcome.all_within(call.tol):
                 return _read_off(problem, outcome, Tiles(*clouds, ground), points, call)

@@ -128,7 +128,7 @@ def _chunks(solved: Solved) -> Iterator[np.ndarray]:
 
 
 def _tiling(stream: Tiles, plan: StreamedPlan, wanted: np.ndarray = EVERY) -> tuple[Any, ...]:
-    return stream.tiling(0, *stream.padded(0, plan.F, plan.G), stream.laid_out(np.float64), wanted)
+    return stream.tiling(0, *stream.padded(0, plan.F, plan.G), wanted=wanted)
 
 
 def top(solved: Solved, k: int) -> tuple[np.ndarray, np.ndarray]:

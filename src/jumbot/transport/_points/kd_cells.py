@@ -29,7 +29,7 @@ class Cells:
     width: int
 
     @classmethod
-    def of(cls, points: np.ndarray, largest: int = LARGEST) -> Cells:
+    def of(cls, points: np.ndarray, largest: int) -> Cells:
         order, sizes = split_in_cells(points, largest)
         width = -(-int(sizes.max()) // _MULTIPLE) * _MULTIPLE
         within = np.arange(len(points)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

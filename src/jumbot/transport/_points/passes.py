@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.gibbs import inner
 from jumbot.transport._kernels.vectormath import NEAR, exp, greater, lesser, log, near_by_log
 from jumbot.transport._points.tile_math import (
     PRODUCT,
@@ -21,7 +22,6 @@ from jumbot.transport._points.tile_math import (
     add_up,
     costs,
     distances,
-    dot,
     entries_double,
     entries_single,
     slopes,
@@ -139,7 +139,7 @@ def _add_products(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: 
         for j in range(c.shape[0]):
             p[j] *= c[j]
     for e in range(v.shape[1]):
-        out[a, i, e] += dot(p, v[b, e])
+        out[a, i, e] += inner(p, v[b, e])
 
 
 @compiled()

@@ -15,7 +15,7 @@ import torch
 from jumbot.transport._kernels.threads import run, split
 from jumbot.transport._points import passes
 from jumbot.transport._points._team import ALONE
-from jumbot.transport._points.kd_cells import Cells
+from jumbot.transport._points.kd_cells import LARGEST, Cells
 from jumbot.transport._points.tile_math import NOTHING, PRODUCT, SQUARED, WFR, Ground
 
 _SHARES = 16  # runs of row cells for each thread: another process may hold up one of them
@@ -28,35 +28,18 @@ _PAIRS = 4096  # that a mean cost is estimated from
 Lists = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class Layout:
-    """The coordinates of both sides as the passes take them, in one precision, made when asked for."""
-
-    def __init__(self, cells: tuple[Cells, Cells], ground: Ground, dtype: type) -> None:
-        self.cells, self.dtype = cells, dtype
-        self.factor = ground.base if dtype == np.float32 else 1.0
-        self._made: list[np.ndarray | None] = [None, None]
-
-    def of(self, side: int) -> np.ndarray:
-        """Points `(cells, d, width)`."""
-        found = self._made[side]
-        if found is None:
-            found = self._made[side] = self.cells[side].coordinates(self.dtype, self.factor)
-        return found
-
-
 class Tiles:
     """Tiles of a named cost: cells of a kd-tree, of which those that cannot matter are left out."""
 
     may_be_closed = False  # of other points than `close` finds
 
-    def __init__(self, x: np.ndarray, y: np.ndarray, ground: Ground, largest: int | None = None) -> None:
+    def __init__(self, x: np.ndarray, y: np.ndarray, ground: Ground, largest: int = LARGEST) -> None:
         self.ground = ground
-        size = {} if largest is None else {"largest": largest}
-        self.cells = Cells.of(x, **size), Cells.of(y, **size)
+        self.cells = Cells.of(x, largest), Cells.of(y, largest)
         by_products = ground.kind == PRODUCT
         self.norms = [_squares(c.points) if by_products else np.zeros(len(c.points)) for c in self.cells]
         self.padded_norms = [c.padded(v, 0.0) for c, v in zip(self.cells, self.norms, strict=True)]
-        self.layout: Layout | None = None
+        self._laid_out: tuple[type, dict[int, np.ndarray]] = np.float64, {}
         self.lists, self.kept, self.left_out = self._all(), 1.0, 0.0
         self.closed: list[np.ndarray | None] = [None, None]
         self.team = ALONE
@@ -84,12 +67,17 @@ class Tiles:
         a, b = (c.count for c in self.cells)
         return _every(a, b), _every(b, a)
 
-    def laid_out(self, dtype: type) -> Layout:
-        """Made when asked for; in one precision at a time, because coordinates are the largest arrays."""
-        if self.layout is None or self.layout.dtype is not dtype:
-            self.layout = None
-            self.layout = Layout(self.cells, self.ground, dtype)
-        return self.layout
+    def coordinates(self, side: int, dtype: type = np.float64) -> np.ndarray:
+        """Those of a side as the passes take them, `(cells, d, width)`.
+
+        Made when asked for, in one precision at a time, because they are the largest arrays.
+        """
+        if self._laid_out[0] is not dtype:
+            self._laid_out = dtype, {}
+        made = self._laid_out[1]
+        if side not in made:
+            made[side] = self.cells[side].coordinates(dtype, self.ground.base if dtype == np.float32 else 1.0)
+        return made[side]
 
     def _exponents(self, side: int, values: np.ndarray, dtype: type) -> np.ndarray:
         """Exponents of the points of a side, without what the products leave out."""
@@ -131,7 +119,7 @@ class Tiles:
         F, G = self._exponents(side, guess, dtype), self._exponents(1 - side, other, dtype)
         out = np.zeros(F.shape)
         kernel = passes.sums_single if dtype == np.float32 else passes.sums_double
-        self._run(kernel, side, self.tiling(side, F, G, self.laid_out(dtype)), (out,), out, cells)
+        self._run(kernel, side, self.tiling(side, F, G, dtype), (out,), out, cells)
         if dtype == np.float32:
             guess = self.cells[side].taken(F).astype(np.float64) * _LN2 + self.norms[side]
         return self.cells[side].taken(out), guess
@@ -169,14 +157,20 @@ class Tiles:
         own, out = self.cells[side], self.cells[side].padded(guess, 0.0)
         out[slice(None) if cells is None else cells] = _MOST
         G = self.cells[1 - side].padded(np.maximum(other, NOTHING), NOTHING)
-        self._run(passes.minima, side, self.tiling(side, out, G, self.laid_out(np.float64)), (out,), out, cells)
+        self._run(passes.minima, side, self.tiling(side, out, G), (out,), out, cells)
         return own.taken(out)
 
     def tiling(
-        self, side: int, own: np.ndarray, other: np.ndarray, layout: Layout, wanted: np.ndarray = passes.EVERY
+        self,
+        side: int,
+        own: np.ndarray,
+        other: np.ndarray,
+        dtype: type = np.float64,
+        wanted: np.ndarray = passes.EVERY,
     ) -> tuple[Any, ...]:
         """What every pass takes after its cells: the points of a side as rows, with padded exponents of both sides."""
-        x, y, norms, ground = layout.of(side), layout.of(1 - side), self.padded_norms, self.ground
+        x, y = self.coordinates(side, dtype), self.coordinates(1 - side, dtype)
+        norms, ground = self.padded_norms, self.ground
         return x, norms[side], own, y, norms[1 - side], other, *self.lists[side], wanted, ground.kind, ground.scale
 
     def padded(self, side: int, own: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +205,7 @@ class Tiles:
         """P 1, P' 1, and <C, P> and <|C|, P> in units of epsilon, in float64."""
         own, other = self.cells
         shares = self._shares(0, np.arange(own.count)[self._part(0, np.arange(own.count))])
-        tiling = self.tiling(0, *self.padded(0, F, G), self.laid_out(np.float64))
+        tiling = self.tiling(0, *self.padded(0, F, G))
         rows, linear = np.zeros((own.count, own.width)), np.zeros((own.count, own.width))
         parts = np.array_split(np.arange(len(shares)), torch.get_num_threads())
         columns = np.zeros((len(parts), other.count, other.width))
@@ -228,7 +222,7 @@ class Tiles:
     def products(self, side: int, F: np.ndarray, G: np.ndarray, v: np.ndarray, by_slopes: bool = False) -> np.ndarray:
         """P v (side 0) or P' v, `(n, k)`; `by_slopes` as the pass of that name."""
         own, other = self.cells[side], self.cells[1 - side]
-        tiling = self.tiling(side, *self.padded(side, *((F, G) if side == 0 else (G, F))), self.laid_out(np.float64))
+        tiling = self.tiling(side, *self.padded(side, *((F, G) if side == 0 else (G, F))))
         columns = np.stack([other.padded(column, 0.0) for column in v.T], axis=1)
         out = np.zeros((own.count, own.width, v.shape[1]))
         self._run(passes.products, side, tiling, (by_slopes, columns, out), out)
@@ -243,7 +237,7 @@ class Tiles:
         log_alpha, log_beta = (np.log(np.maximum(x, 1e-300)) - 1e5 * (x <= 0) for x in (alpha, beta))
         out, logs = np.zeros((own.count, 2)), (own.padded(log_u, 0.0), other.padded(log_v, 0.0))
         state = *logs, own.padded(log_alpha, -1e5), other.padded(log_beta, -1e5), out
-        self._run(passes.mixture, 0, self.tiling(0, *self.padded(0, F, G), self.laid_out(np.float64)), state, out)
+        self._run(passes.mixture, 0, self.tiling(0, *self.padded(0, F, G)), state, out)
         rest = np.zeros(3)
         if self.kept < 1.0 and alpha.sum() > 0:
             sums = []

@@ -6,6 +6,7 @@ left out hold at most `left_out` of the plan of the potentials: the dual is lowe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,6 @@ from torch import Tensor
 from jumbot.transport._certificate import _OVERFLOWN, spread
 from jumbot.transport._points.tile_math import NOTHING
 from jumbot.transport._problem import Problem
-
-#: Potentials of points that nothing can be matched to, in units of tau.
-EMPTY = 1e12
 
 
 @dataclass(frozen=True)
@@ -50,18 +48,20 @@ class Proof:
         return self.gap / max(self.scale, 1e-300) if self.gap > 0 else self.gap
 
 
-def exponents(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> tuple[np.ndarray, np.ndarray]:
+def exponents(
+    problem: Problem, closed: Sequence[np.ndarray | None], f: Tensor, g: Tensor
+) -> tuple[np.ndarray, np.ndarray]:
     """Potentials over epsilon plus the logarithms of the reference weights; nothing at points that are closed."""
     out = []
-    for potential, r, closed in zip((f, g), problem.reference_weights, stream.closed, strict=True):
+    for potential, r, out_of_reach in zip((f, g), problem.reference_weights, closed, strict=True):
         x = torch.where(r <= 0, NOTHING, potential / problem.epsilon + torch.log(r))[0].numpy()
-        out.append(x if closed is None else np.where(closed, NOTHING, x))
+        out.append(x if out_of_reach is None else np.where(out_of_reach, NOTHING, x))
     return out[0], out[1]
 
 
 def prove(problem: Problem, stream: Any, f: Tensor, g: Tensor) -> Proof:
     """In float64, at the blocks that `stream` keeps."""
-    F, G = exponents(problem, stream, f, g)
+    F, G = exponents(problem, stream.closed, f, g)
     hard = problem.source.hard, problem.target.hard
     if all(hard):
         return _prove_two(problem, stream, f, g, F, G)
@@ -98,7 +98,7 @@ def _factor(
     """sum Q log(Q/P) where exact marginals have scaled rows or columns."""
     if not (problem.source.hard or problem.target.hard):
         return 0.0
-    before = exponents(problem, stream, f, g)
+    before = exponents(problem, stream.closed, f, g)
     return float(np.sum(rows * np.where(rows > 0, F - before[0], 0.0))) + float(
         np.sum(columns * np.where(columns > 0, G - before[1], 0.0))
     )
@@ -172,3 +172,8 @@ class Solved:
     interrupted: bool
     points: tuple[np.ndarray, np.ndarray]  # as given
     directions: bool = False  # whether the points are compared by their directions alone
+
+    @property
+    def value(self) -> float:
+        """The full objective at the plan."""
+        return self.proof.objective + float(self.problem.constant)

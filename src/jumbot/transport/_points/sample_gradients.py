@@ -23,17 +23,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.transport._curvature import System, refusal
+from jumbot.transport._curvature import TRACE, System, refusal
 from jumbot.transport._entropic.translation import centre
-from jumbot.transport._gradients import edge, graphed, with_closed_points
+from jumbot.transport._gradients import Barred, Held, edge, graphed, with_closed_points
 from jumbot.transport._kernels.decorator import compiled
+from jumbot.transport._kernels.gibbs import inner
 from jumbot.transport._points.callable_tiles import CallableTiles
 from jumbot.transport._points.passes import entries, over_blocks, visiting
 from jumbot.transport._points.point_tiles import Tiles
 from jumbot.transport._points.rounding import Solved, exponents
-from jumbot.transport._points.tile_math import ROOT, WFR, add_up, dot
-
-_TRACE = 1e-200  # a weight that is smaller leaves no mass in the plan to tell its share from
+from jumbot.transport._points.tile_math import ROOT, WFR, add_up
 
 
 def point_gradients(solved: Solved, needed: tuple[bool, bool]) -> list[Tensor | None]:
@@ -63,10 +62,10 @@ def weight_gradient(solved: Solved, k: int) -> Tensor:
     potential, mass = (f, g)[k], problem.given[1 - k].sum(-1, keepdim=True)
     if problem.reference == "product":
         rows = torch.from_numpy((solved.proof.rows, solved.proof.columns)[k])[None]
-        ratio = rows / torch.where(weights > _TRACE, weights, 1.0)
-        if not bool((weights > _TRACE).all()) or side.hard:
+        ratio = rows / torch.where(weights > TRACE, weights, 1.0)
+        if not bool((weights > TRACE).all()) or side.hard:
             # a point without weight leaves no trace in the gap, so its potential is set here to the best one
-            other = exponents(problem, solved.stream, f, g)[1 - k]
+            other = exponents(problem, solved.stream.closed, f, g)[1 - k]
             soft = -epsilon * torch.from_numpy(solved.stream.log_sums(k, other, None, np.float64))[None]
             potential = torch.where(weights > 0, potential, side.step(soft, weights, epsilon))
             ratio = torch.exp((potential - soft) / epsilon)
@@ -99,6 +98,41 @@ class SampleValue(torch.autograd.Function):
             for slope, x in zip(slopes, inputs, strict=True)
         ]
         return None, None, *grads
+
+
+_UNMOVED = "the gradient of linear in the weights is not supported from points; use value, or jumbot.solve."
+
+
+class SampleLinear(torch.autograd.Function):
+    """<C, P> of each problem of a batch, the plan held fixed: in the points its slopes are those of the value."""
+
+    @staticmethod
+    def forward(ctx: Any, linear: Tensor, solved: list[Solved], x: Tensor, y: Tensor) -> Tensor:
+        ctx.solved = solved
+        ctx.save_for_backward(x, y)
+        return linear.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.no_grad():
+            slopes = _slopes(ctx.solved, (*ctx.needs_input_grad[2:], False, False))[:2]
+        if torch.is_grad_enabled():
+            slopes = list(graphed(slopes, [edge(x) for x in ctx.saved_tensors], Held()))
+        grads = [
+            None if slope is None else (grad.reshape(-1, 1, 1) * slope).to(x)
+            for slope, x in zip(slopes, ctx.saved_tensors, strict=True)
+        ]
+        return None, None, *grads
+
+
+def linear_of(values: Tensor, solved: list[Solved], inputs: Sequence[Tensor | None]) -> Tensor:
+    """`values`, the linear costs `(B,)`, with their gradient in the points; one in the weights raises an error."""
+    x, y, *weights = inputs
+    found: Tensor = SampleLinear.apply(values, solved, x, y)
+    for w in weights:
+        if w is not None and w.requires_grad:
+            found = found + Barred.apply(_UNMOVED, w).flatten(1).sum(1) * 0
+    return found
 
 
 def _slopes(solved: list[Solved], needed: Sequence[bool]) -> list[Tensor | None]:
@@ -158,7 +192,7 @@ def _push(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> 
     _along(tiles[0][a], u[a], i, tiles[3][b], w[b], t)
     for j in range(p.shape[0]):
         h[j] *= 2.0 * t[j]
-    out[a, i] += dot(p, h)
+    out[a, i] += inner(p, h)
 
 
 @compiled()
@@ -182,8 +216,8 @@ def _turn(a: int, i: int, b: int, z: Any, work: Any, tiles: Any, state: Any) -> 
     sums[0] += add_up(bend)
     sums[1] += add_up(h)
     for e in range(d):
-        sums[2 + e] += dot(bend, y[e])
-        sums[2 + d + e] += dot(h, w[b, e])
+        sums[2 + e] += inner(bend, y[e])
+        sums[2 + d + e] += inner(h, w[b, e])
 
 
 #: state (u, w, out): out_i += sum_j P W, with the moves u `(A, d, W)` and w `(B, d, V)`.
@@ -196,14 +230,14 @@ class _Scaled:
     """The moves of the tiles of a named cost."""
 
     def __init__(self, tiles: Tiles, F: np.ndarray, G: np.ndarray, moves: Sequence[np.ndarray]) -> None:
-        self.tiles, self.factor, self.layout = tiles, tiles.ground.factor, tiles.laid_out(np.float64)
+        self.tiles, self.factor = tiles, tiles.ground.factor
         self.exponents = tiles.padded(0, F, G)
-        self.points = [self.layout.of(side) for side in (0, 1)]
+        self.points = [tiles.coordinates(side) for side in (0, 1)]
         self.moves = [_laid_out(c, v * self.factor, x) for c, v, x in zip(tiles.cells, moves, self.points, strict=True)]
 
     def _pass(self, kernel: Any, side: int, *state: np.ndarray) -> np.ndarray:
         """What the pass has written to the last of its arrays."""
-        tiling = self.tiles.tiling(side, self.exponents[side], self.exponents[1 - side], self.layout)
+        tiling = self.tiles.tiling(side, self.exponents[side], self.exponents[1 - side])
         self.tiles.each(kernel, side, tiling, (self.moves[side], self.moves[1 - side], *state))
         return self.tiles.cells[side].taken(state[-1])
 

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import reachable
 from jumbot.transport._points import entries
 from jumbot.transport._points.rounding import Solved
-from jumbot.transport._points.sample_gradients import SampleValue
-from jumbot.transport._solution import ArrayT, Generator, Status, check_generator
+from jumbot.transport._points.sample_gradients import SampleValue, linear_of
+from jumbot.transport._solution import ArrayT, Generator, Status, check_generator, uniform
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,23 +62,25 @@ class SampleSolution(Generic[ArrayT]):
     @cached_property
     def _in_double(self) -> Tensor:
         """The values `(B,)` in float64: differences of values are small compared with them."""
-        totals = [s.proof.objective + float(s.problem.constant) for s in self._solved]
-        values = torch.tensor(totals, dtype=torch.float64)
+        values = torch.tensor([s.value for s in self._solved], dtype=torch.float64)
         if not self._graph:
             return values
         with torch.inference_mode(False), torch.enable_grad():
-            x, y, a, b = self._inputs
-            if self._solved[0].directions:
-                x, y = (z / torch.linalg.vector_norm(z, dim=-1, keepdim=True) for z in (x, y))
-            n, m = x.shape[-2], y.shape[-2]
-            flat: list[Any] = [z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
-            flat += [w if w is None else w.expand(*self._batch, k).reshape(-1, k) for w, k in ((a, n), (b, m))]
-            return SampleValue.apply(values, self._solved, *flat)
+            return SampleValue.apply(values, self._solved, *self._flat_inputs())
+
+    def _flat_inputs(self) -> list[Any]:
+        """What gradients are taken in, `(B, ...)`."""
+        x, y, a, b = self._inputs
+        if self._solved[0].directions:
+            x, y = (z / torch.linalg.vector_norm(z, dim=-1, keepdim=True) for z in (x, y))
+        n, m = x.shape[-2], y.shape[-2]
+        flat: list[Any] = [z.expand(*self._batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
+        return flat + [w if w is None else w.expand(*self._batch, k).reshape(-1, k) for w, k in ((a, n), (b, m))]
 
     @cached_property
     def dual(self) -> ArrayT:
         """A lower bound of the optimum, proved also where blocks were left out."""
-        return self._out([s.proof.objective + float(s.problem.constant) - s.proof.gap for s in self._solved])
+        return self._out([s.value - s.proof.gap for s in self._solved])
 
     @cached_property
     def gap(self) -> ArrayT:
@@ -92,8 +94,14 @@ class SampleSolution(Generic[ArrayT]):
 
     @cached_property
     def linear(self) -> ArrayT:
-        """<C, P>."""
-        return self._out([s.proof.linear for s in self._solved])
+        """<C, P>, differentiable in x and y with the plan held fixed; a backward pass to the weights raises."""
+        linear = [s.proof.linear for s in self._solved]
+        if not self._graph:
+            return self._out(linear)
+        with torch.inference_mode(False), torch.enable_grad():
+            values = torch.tensor([float(part) for part in linear], dtype=torch.float64)
+            found: Any = linear_of(values, self._solved, self._flat_inputs())
+            return found.reshape(self._batch).to(self._inputs[0])
 
     @cached_property
     def mass(self) -> ArrayT:
@@ -125,7 +133,7 @@ class SampleSolution(Generic[ArrayT]):
         out = []
         for s in self._solved:
             room = torch.finfo(self._inputs[0].dtype).max
-            largest = max(abs(s.proof.objective + float(s.problem.constant)), abs(s.proof.linear), s.proof.rows.sum())
+            largest = max(abs(s.value), abs(s.proof.linear), s.proof.rows.sum())
             if s.proof.relative_gap <= reachable(self._tol, s.problem.epsilon):
                 out.append(Status.CONVERGED if largest <= room else Status.OVERFLOW)
             elif s.interrupted:
@@ -212,11 +220,7 @@ class SampleSolution(Generic[ArrayT]):
         for s in self._solved:
             if not s.proof.rows.sum() > 0:
                 raise ArgumentError("plan: it has no mass, so there is no pair to draw; raise tau.")
-            if isinstance(generator, torch.Generator):
-                u = torch.rand((2, n), generator=generator, dtype=torch.float64, device=generator.device).cpu().numpy()
-            else:
-                u = generator.random((2, n))
-            pairs.append(entries.draw(s, u[0], u[1]))
+            pairs.append(entries.draw(s, *uniform((2, n), generator).cpu().numpy()))
         return self._out([i for i, _ in pairs]), self._out([j for _, j in pairs])
 
     def to_sparse(self, threshold: float) -> Any:
@@ -224,7 +228,7 @@ class SampleSolution(Generic[ArrayT]):
 
         Of a batch, a list of them.  The threshold is a mass: entries are of the size of 1/(n m) times some hundred.
         """
-        threshold = check_number("threshold", threshold, least=0)
+        threshold = check_non_negative("threshold", threshold)
         out = [self._sparse(s, *entries.above(s, threshold)) for s in self._solved]
         return out[0] if self._single else out
 
@@ -244,7 +248,7 @@ class SampleSolution(Generic[ArrayT]):
             return f"SampleSolution(batch={self._batch}, converged={done} of {len(self._solved)})"
         s = self._solved[0]
         return (
-            f"SampleSolution(value={s.proof.objective + float(s.problem.constant):.4g}, mass={s.proof.rows.sum():.4g}, "
+            f"SampleSolution(value={s.value:.4g}, mass={s.proof.rows.sum():.4g}, "
             f"relative_gap={s.proof.relative_gap:.1g}, kept={s.kept:.2g}, status={self.status.name})"
         )
 

@@ -19,8 +19,8 @@ from jumbot.errors import ArgumentError
 from jumbot.transport._certificate import solved
 from jumbot.transport._kernels.policy import Relaxation, RingMixing, best_shift, kappa, stricter
 from jumbot.transport._points._newton import Newton
-from jumbot.transport._points.rounding import EMPTY, Proof, exponents, prove
-from jumbot.transport._problem import Problem
+from jumbot.transport._points.rounding import Proof, exponents, prove
+from jumbot.transport._problem import EMPTY, Problem
 from jumbot.transport.divergences import KL, Balanced
 
 _STALLED = 40  # sweeps without progress, after which over-relaxation is tried, then another precision
@@ -77,6 +77,9 @@ class Sweeps:
         taus = [side.tau / self.epsilon for side in (self.problem.source, self.problem.target)]
         return noise**2 * (1 + max(taus)) <= 0.1 * self.tol
 
+    def exponents(self, f: Tensor, g: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        return exponents(self.problem, self.stream.closed, f, g)
+
     def _half(self, k: int, exponent: np.ndarray) -> Tensor:
         """The soft minima of side k, in units of cost, infinite where nothing can be matched."""
         return self._soft(k, self.stream.log_sums(k, exponent, self.soft[k], self.dtype))
@@ -125,21 +128,19 @@ class Sweeps:
         self.count += 1
         relaxed = self.count > 1 and self.mixing is None
         self.omega = self.relaxation.next() if relaxed and not self.newton.offered else 1.0
-        _, G = exponents(self.problem, self.stream, torch.zeros_like(self.problem.a), g)
+        _, G = self.exponents(torch.zeros_like(self.problem.a), g)
         if self._together:
             before = f
 
             def rows_at(logs: np.ndarray) -> np.ndarray:
-                return exponents(self.problem, self.stream, self._step(0, self._soft(0, logs), before, self.omega), g)[
-                    0
-                ]
+                return self.exponents(self._step(0, self._soft(0, logs), before, self.omega), g)[0]
 
             logs_a, logs_b = self.stream.both_log_sums(G, tuple(self.soft), self.dtype, rows_at)
             f = self._step(0, self._soft(0, logs_a), f, self.omega)
-            F, soft_b = exponents(self.problem, self.stream, f, g)[0], self._soft(1, logs_b)
+            F, soft_b = self.exponents(f, g)[0], self._soft(1, logs_b)
         else:
             f = self._step(0, self._half(0, G), f, self.omega)
-            F, _ = exponents(self.problem, self.stream, f, g)
+            F, _ = self.exponents(f, g)
             soft_b = self._half(1, F)
         self._estimate(f, g, F, G)
         return f, self._step(1, soft_b, g, self.omega)
@@ -239,7 +240,7 @@ class Sweeps:
             # what is left out costs epsilon, and where it must be filled in, its price
             budget = _SHARE * self.tol * max(self.scale / max(self.epsilon, self.price), 1e-12)
             budget = min(budget, _LITTLE * float(min(self.a.sum(), self.b.sum())))
-            self.stream.choose(*exponents(self.problem, self.stream, f, g), budget)
+            self.stream.choose(*self.exponents(f, g), budget)
             self.chosen = f, g
 
     def _moved(self, f: Tensor, g: Tensor) -> bool:

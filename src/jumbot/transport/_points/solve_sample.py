@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
@@ -11,16 +10,16 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from jumbot._base.options import check_number, check_whole
+from jumbot._base.options import check_non_negative, check_whole
 from jumbot.cost import COSTS, Cost, parse_cost
-from jumbot.errors import ArgumentError, NotConvergedWarning, UnsupportedError, hinting
+from jumbot.errors import UnsupportedError, hinting
 from jumbot.transport._certificate import reachable
-from jumbot.transport._checks import Array, as_tensor, read_clouds
+from jumbot.transport._checks import Array, as_tensor, read_clouds, read_start
 from jumbot.transport._marginal import marginals
 from jumbot.transport._points.engine_choice import Call, solve_one
 from jumbot.transport._points.sample_solution import SampleSolution
-from jumbot.transport._problem import Problem, check_reference, check_weights, refuse_absent, with_fitting_mass
-from jumbot.transport._solution import Solution, Status
+from jumbot.transport._problem import Problem, check_reference, refuse_absent, weights_between
+from jumbot.transport._solution import warn_of_statuses
 from jumbot.transport.divergences import Divergence
 
 MAX_ITERATIONS = 10_000
@@ -126,22 +125,17 @@ def solve_sample(
     x, y, batch = read_clouds(x, y)
     a = None if a is None else as_tensor(a, "a", x, numpy)
     b = None if b is None else as_tensor(b, "b", x, numpy)
-    tol, limit = check_number("tol", tol, least=0), check_whole("max_iterations", max_iterations, least=1)
+    tol, limit = check_non_negative("tol", tol), check_whole("max_iterations", max_iterations, least=1)
     most = None if memory is None else check_whole("memory", memory, least=1)
     source, target = marginals(divergence, tau)
     check_reference(reference)
     n, m = x.shape[-2], y.shape[-2]
     like = torch.zeros(1, 1, 1, dtype=torch.float64).expand(1, n, m)
-    on_cpu = [None if w is None else w.detach().cpu() for w in (a, b)]
-    weights = [
-        check_weights(name, w, size, like[0], batch).expand(math.prod(batch), size)
-        for name, w, size in zip("ab", on_cpu, (n, m), strict=True)
-    ]
+    weights = weights_between(a, b, (n, m), batch, source, target, x.dtype)
     if reference != "product":
         refuse_absent(source, weights[0], "a")
         refuse_absent(target, weights[1], "b")
-    weights[1] = with_fitting_mass(weights[0], weights[1], source, target, x.dtype)
-    begin = _starts(init, batch, n, m)
+    start = None if init is None else read_start(init, (n, m), batch, numpy=False)
     points = [z.detach().cpu().expand(*batch, *z.shape[-2:]).reshape(-1, *z.shape[-2:]) for z in (x, y)]
     ground = next((name for name, known in COSTS.items() if known is cost), cost)
     parse_cost(ground)
@@ -149,10 +143,12 @@ def solve_sample(
     solved = []
     for k in range(math.prod(batch)):
         problem = Problem(like, weights[0][k : k + 1], weights[1][k : k + 1], epsilon, source, target, reference)
-        solved.append(solve_one(problem, points[0][k], points[1][k], call, None if begin is None else begin[k]))
+        begin = start and (start[0][k : k + 1], start[1][k : k + 1])
+        solved.append(solve_one(problem, points[0][k], points[1][k], call, begin))
     graph = torch.is_grad_enabled() and any(z is not None and z.requires_grad for z in (x, y, a, b))
     solution: SampleSolution = SampleSolution(solved, batch, tol, limit, (x, y, a, b), numpy, graph)
-    _warn(solution)
+    worst = max(s.proof.relative_gap for s in solved)
+    warn_of_statuses(solution._statuses, worst, tol, stacklevel=4)  # past this function and its `hinting`
     return solution
 
 
@@ -161,42 +157,7 @@ def _check_offered(epsilon: Any, mass: Any) -> float:
         raise UnsupportedError(
             "mass: partial transport is not supported from points; pass the cost matrix to jumbot.solve."
         )
-    epsilon = check_number("epsilon", epsilon, least=0)
+    epsilon = check_non_negative("epsilon", epsilon)
     if epsilon == 0:
         raise UnsupportedError("epsilon: must be > 0 from points; exact plans need the matrix, see jumbot.solve.")
     return epsilon
-
-
-def _starts(init: Any, batch: tuple[int, ...], n: int, m: int) -> list[tuple[Tensor, Tensor]] | None:
-    """Potentials for each problem of the batch."""
-    if init is None:
-        return None
-    pair = init.potentials if isinstance(init, SampleSolution | Solution) else init
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ArgumentError("init: must be a solution, or its potentials as a pair (f, g).")
-    found = []
-    for potential, size, name in zip(pair, (n, m), "fg", strict=True):
-        x = torch.as_tensor(potential).detach().cpu().double()
-        if x.ndim == 0 or x.shape[-1] != size:
-            raise ArgumentError(f"init: {name} must have the shape (..., {size}), got {tuple(x.shape)}.")
-        if bool(x.isnan().any()):
-            raise ArgumentError(f"init: {name} contains NaN; start without init instead.")
-        try:
-            x = x.expand(*batch, size).reshape(-1, 1, size)
-        except RuntimeError:
-            raise ArgumentError(f"init: {name} of shape {tuple(x.shape)} does not broadcast to {batch}.") from None
-        found.append(x.nan_to_num(neginf=0.0, posinf=0.0))
-    return list(zip(*found, strict=True))
-
-
-def _warn(solution: SampleSolution) -> None:
-    """One warning for all problems that stopped above `tol`, at the call of the public function past its `hinting`."""
-    short = [status for status in solution._statuses if status is not Status.CONVERGED]
-    if short:
-        worst = max(s.proof.relative_gap for s in solution._solved)
-        warnings.warn(
-            f"{len(short)} of {len(solution._solved)} problems stopped at a relative gap of up to {worst:.1e} "
-            f"(tol = {solution._tol:g}). {short[0]}",
-            NotConvergedWarning,
-            stacklevel=4,
-        )

@@ -105,14 +105,6 @@ def add_up(e: Any) -> Any:
     return total
 
 
-@compiled(fastmath=True)
-def dot(e: Any, v: Any) -> float:
-    total = 0.0
-    for j in range(e.shape[0]):
-        total += e[j] * v[j]
-    return total
-
-
 @compiled()
 def _one(x: Any, i: int, columns: Any, z: Any) -> None:
     u0, c0 = x[0, i], columns[0]
