@@ -14,7 +14,6 @@ import argparse
 import itertools
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -127,8 +126,7 @@ def count(found: Iterable[Task]) -> dict[str, tuple[int, int]]:
             continue
         remarks = other_units(_rows(source), _rows(target), [str(c) for c in source.columns], _rows(labels))
         alarms, columns = counted.get(name, (0, 0))
-        more = sum(int(found[1]) - 1 for one in remarks if (found := re.match(r"(\d+) more columns", one)))
-        counted[name] = alarms + len(remarks) + more, columns + source.shape[1]
+        counted[name] = alarms + len(remarks), columns + source.shape[1]
     return counted
 
 

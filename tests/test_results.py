@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation._runs.folder import rules_table
+from jumbot.adaptation._grid import rules_table
 from jumbot.report import format_table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -27,7 +27,7 @@ from jumbot._paper.digits_table import table as digits_table
 from jumbot._paper.targets import TABLES as PRINTED
 from jumbot._paper.targets import TASKS, WRONG_MASS
 from jumbot._settings.recipes import DEEPJDOT_WEIGHTS
-from jumbot.adaptation._runs.folder import accuracies, rules_table
+from jumbot.adaptation._grid import accuracies, rules_table
 from jumbot.report import format_table
 from jumbot.report._comparison import NONE, draw_comparison
 

@@ -20,7 +20,7 @@ from jumbot.adaptation import _adapt as adapt_module
 from jumbot.adaptation import _judging as judging
 from jumbot.adaptation._config import DEFAULTS, RunConfig, check_changes, make_config, recipe_for
 from jumbot.adaptation._evaluation.selection import RULES
-from jumbot.adaptation._runs.variants import share_changes
+from jumbot.adaptation._variants import share_changes
 from jumbot.cli import main
 from jumbot.data import as_domain
 from jumbot.data._inputs import PIXELS

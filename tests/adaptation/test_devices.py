@@ -120,9 +120,9 @@ def test_a_diagnosis_needs_no_float64_of_the_device(rng: np.random.Generator) ->
     z, labels = torch.tensor(rng.normal(size=(40, 3))).float(), np.arange(40) % 2
     z[labels == 1] += 6
     logits = z[:, :1] * torch.tensor([[-1.0, 1.0]])
-    expected = diagnose(z, labels, z + 0.1, logits)
+    expected = diagnose(z, labels, z + 0.1, logits)[0]
     with Device():
-        found = diagnose(Pretend(z), labels, Pretend(z + 0.1), Pretend(logits))
+        found = diagnose(Pretend(z), labels, Pretend(z + 0.1), Pretend(logits))[0]
     np.testing.assert_array_equal(found.received_mass, expected.received_mass)
 
 

@@ -107,7 +107,7 @@ def test_a_backbone_of_the_user(blobs: Any, tmp_path: Path) -> None:
     with refused(r"\(batch, features\)"):
         jumbot.adapt(source, target, backbone=nn.Unflatten(1, (1, 3)), steps=1, method="jumbot", judge=False)
     wider, spec = make_network(NetworkOptions(features=5), (3,), 2, backbone)
-    assert spec["bottleneck"]
+    assert spec.bottleneck
     assert wider(torch.zeros(2, 3))[0].shape == (2, 5)
 
 

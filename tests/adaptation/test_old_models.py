@@ -41,7 +41,7 @@ def test_a_run_is_reported_and_not_repeated(version: str, tmp_path: Path) -> Non
     assert "ant" in jumbot.load(run).report().read_text(encoding="utf-8")
     weights = (run / "model.safetensors").read_bytes()
     from jumbot.adaptation._queue import Pair, Run
-    from jumbot.adaptation._runs.variants import read_variant
+    from jumbot.adaptation._variants import read_variant
 
     changes = {"steps": 3, "evaluate_every": 2, "features": 4, "batch_size": 9, "scale": None}
     changes |= {"proportions": "equal", "eta1": 0.01, "eta2": 0.5, "eta3": 1.0, "tau": 0.5}  # what 0.1 did

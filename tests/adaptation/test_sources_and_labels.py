@@ -199,11 +199,11 @@ def test_shares_are_those_of_the_plan_by_hand() -> None:
     z[4:] += torch.tensor([0.0, 50.0])
     logits = torch.tensor([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]])
     target = torch.tensor([[0.0, 0.1], [4.0, 0.1], [4.1, 50.1]])
-    found = diagnose(z, [0, 0, 1, 1] * 2, target, logits, origins=np.repeat([0, 1], 4))
+    found = diagnose(z, [0, 0, 1, 1] * 2, target, logits, origins=np.repeat([0, 1], 4))[0]
     assert found.source_shares is not None
     np.testing.assert_allclose(found.source_shares, [[1, 0], [1, 0], [0, 1]], atol=1e-3)
     np.testing.assert_allclose(found.class_proportions, [1 / 3, 2 / 3], atol=0.01)
-    alike = diagnose(z[:4].repeat(2, 1), [0, 0, 1, 1] * 2, target[:2], logits[:2], origins=np.repeat([0, 1], 4))
+    alike = diagnose(z[:4].repeat(2, 1), [0, 0, 1, 1] * 2, target[:2], logits[:2], origins=np.repeat([0, 1], 4))[0]
     assert alike.source_shares is not None
     np.testing.assert_allclose(alike.source_shares, 0.5, atol=0.02)
 

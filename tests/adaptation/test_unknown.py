@@ -46,6 +46,15 @@ def test_classes_that_the_source_lacks_are_marked(run) -> None:
     assert [row["label"] for row in rows] == model.predict(there).tolist()
 
 
+def test_a_finished_run_is_marked_once(tmp_path) -> None:
+    X, y = clouds(60, 3, 0)
+    how = {"method": "source-only", "steps": 5, "judge": False, "report": False, "out": tmp_path / "run"}
+    for marks in ([], ["unknown", "unknown_score"], ["unknown", "unknown_score"]):
+        model = jumbot.adapt((X, y), X, unknown=bool(marks), resume=(tmp_path / "run").exists(), **how)
+        with (model.run / "predictions.csv").open() as file:
+            assert next(csv.reader(file)) == ["id", "label", "confidence", "received_mass", "unexplained", *marks]
+
+
 @pytest.mark.judged
 def test_no_prediction_changes_by_marking(run) -> None:
     model, there, _ = run

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jumbot.adaptation._grid import compare
+from jumbot.adaptation._grid import accuracies, compare
 from jumbot.adaptation._queue import Pair
-from jumbot.adaptation._runs.folder import accuracies, read_config
-from jumbot.adaptation._runs.variants import read_variant
+from jumbot.adaptation._runs.folder import read_config
+from jumbot.adaptation._variants import read_variant
 from tests.refusals import refused
 
 

@@ -30,7 +30,7 @@ WORK = {
     "shift": "jumbot._shift.found.read_domains",
     "distance": "jumbot.data._tables.load_pair",
     "flow": "jumbot.data._tables.load_pair",
-    "reproduce": "jumbot._paper.reproduce",
+    "reproduce": "jumbot.cli._reproduce.reproduce",
     "bench": "subprocess.run",
     "completion": "jumbot.cli._completion.bash",
     "doctor": "jumbot.cli._doctor.examine",

@@ -164,7 +164,7 @@ def test_a_page_fits_a_narrow_terminal_and_begins_with_examples(
 @pytest.mark.parametrize("name", COMMANDS)
 def test_examples_are_commands_that_are_understood(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from jumbot.cli import _parsing as parsing
-    from jumbot.cli._completion import classes, options
+    from jumbot.cli._completion import options
     from jumbot.cli._help import command_class
 
     monkeypatch.setattr(parsing, "show_help", lambda *_: None)
@@ -173,7 +173,7 @@ def test_examples_are_commands_that_are_understood(name: str, monkeypatch: pytes
         if words[0] != "jumbot":  # inside a line of a shell
             continue
         command, *rest = words[1 : words.index(">") if ">" in words else None]
-        parsed, _ = parsing.parse_with(command_class(command), rest, "", classes(command)[1:], lambda given: ())
+        parsed, _ = parsing.parse_with(command_class(command), rest, lambda given: ())
         assert parsed
         assert set(command_class(command).matter) <= set(options(command))
 

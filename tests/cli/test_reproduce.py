@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import jumbot._paper
 from jumbot.cli import main
 
 
@@ -20,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         seen.update(item=item, out=out, **options)
         return {"claims": [{"statement": "it is so", "holds": True}], "data": {"warning": "labels were looked at"}}
 
-    monkeypatch.setattr(jumbot._paper, "reproduce", note)
+    monkeypatch.setattr("jumbot.cli._reproduce.reproduce", note)
     return seen
 
 
@@ -74,7 +73,6 @@ def test_the_whole_command_makes_the_record_again(tmp_path: Path) -> None:
     from jumbot._paper.trained import command_line
     from jumbot.cli._parsing import parse_with
     from jumbot.cli._reproduce import Reproduce
-    from jumbot.cli._run_options import every_option
 
     given = {
         "tasks": ["U-M"],
@@ -85,7 +83,7 @@ def test_the_whole_command_makes_the_record_again(tmp_path: Path) -> None:
         "epochs": 7,
     }
     words = command_line("digits", **given).split()[2:]
-    wanted, changes = parse_with(Reproduce, words, "jumbot reproduce", every_option(), lambda _: ())
+    wanted, changes = parse_with(Reproduce, words, lambda _: ())
     assert (wanted.item, wanted.tasks, wanted.methods) == ("digits", ("U-M",), ("jumbot", "dann:weight=2"))
     assert (wanted.seed, wanted.quick) == (1, True)
     assert changes == {"tau": 0.3, "epochs": 7}

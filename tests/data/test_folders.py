@@ -13,6 +13,7 @@ from PIL import Image
 
 from jumbot._settings.reading import Reading
 from jumbot.data import as_domain, from_list, load_folder, prepare
+from jumbot.data._content import domain_hash
 from jumbot.data._images import decode
 from jumbot.data._sources import read_domains
 from tests.refusals import refused
@@ -341,3 +342,19 @@ def test_folders_of_domains_as_several_sources(tmp_path: Path) -> None:
     for inside in ("camB", "camB/mug"):
         with refused("target"):
             read_domains(tmp_path, tmp_path / inside, reading=Reading(domain="all"))
+
+
+def test_several_folders_of_domains_are_all_of_their_sources(tmp_path: Path) -> None:
+    """Also two that have a camera of the same name, and pictures of different sizes."""
+    for place, camera, size in (("shop", "camA", 8), ("shop", "camB", 9), ("home", "camA", 10), ("home", "camC", 11)):
+        for kind in ("mug", "pen"):
+            _save(tmp_path / place / camera / kind / "1.png", (size, size))
+    places = [tmp_path / "shop", tmp_path / "home"]
+    source, target, _ = read_domains(places, tmp_path / "shop" / "camA", reading=Reading(domain="all"))
+    assert source.sources == ("camA 1", "camB", "camA 3", "camC")
+    assert source.origins is not None
+    assert source.origins.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    made, _, form = prepare(source, target)
+    assert form.size == (11, 11)
+    assert made.samples.batch(np.arange(8)).shape == (8, 3, 11, 11)
+    assert len(domain_hash(source) or "") == 40

@@ -153,7 +153,7 @@ def test_how_many(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     files, memory = formatted(folder, "here").samples, ArraySamples(np.zeros((4, 8, 8), np.uint8))
     assert in_files(files)
-    assert in_files(JoinedSamples([memory, files], "image"))
+    assert in_files(JoinedSamples([memory, files], ["memory", "files"], "image"))
     assert not in_files(memory)
     expected = {1: 0, 2: 0, 4: 1, 6: 2, 8: 3, 64: 4}
     for cores, workers in expected.items():

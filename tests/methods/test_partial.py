@@ -154,7 +154,7 @@ def test_etn_weighs_transferable_samples_more() -> None:
     train(network, method, toy, steps=100)
     points, labels = toy.source
     with torch.no_grad():
-        _, total = leaky_softmax(model.auxiliary(network.embed(points)))
+        _, total = leaky_softmax(model.auxiliary(network(points)[0]))
     weights = 1 - total.sigmoid()
     assert weights[labels == 3].mean() < 0.7 * weights[labels != 3].mean()
 

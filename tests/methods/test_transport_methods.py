@@ -29,7 +29,7 @@ def problem(seed: int = 0, n: int = 7, m: int = 5) -> tuple[Network, Batch]:
 
 def cost_of(network: Network, batch: Batch, eta1: float, eta2: float) -> np.ndarray:
     with torch.no_grad():
-        z_s, z_t = (network.embed(x).numpy() for x in (batch.source, batch.target))
+        z_s, z_t = (network(x)[0].numpy() for x in (batch.source, batch.target))
         log_p = network(batch.target)[1].log_softmax(-1).numpy()
     return np.array(
         [

@@ -15,7 +15,7 @@ import torch
 from jumbot.adaptation._evaluation.diagnosis import diagnose, less_explained
 from jumbot.cli._terminal import summary
 from jumbot.report._adaptation import write_report
-from jumbot.report._answer import describe_references, mood, verdict
+from jumbot.report._answer import answer, describe_references, verdict
 from jumbot.report._records import read_run
 from tests.report.runs import make_run
 
@@ -34,10 +34,10 @@ def _with(run: Path, changed: float | None = None, **results: object) -> Path:
 
 def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     run = _with(make_run(tmp_path / "run", accuracy=None, reasons=("proportions moved",), **SMALL), changed=0.0)
-    answer = verdict(read_run(run))
-    assert "harm" not in answer
-    assert "Adaptation changed none of the predictions" in answer
-    assert mood(read_run(run)) == ""
+    text = verdict(read_run(run))
+    assert "harm" not in text
+    assert "Adaptation changed none of the predictions" in text
+    assert answer(read_run(run)).mood == ""
     page = write_report([run], tmp_path / "page.html").read_text()
     assert "did harm" not in page
     assert "negative transfer" not in page
@@ -46,7 +46,7 @@ def test_what_changed_nothing_did_no_harm(tmp_path: Path) -> None:
     harm = {"adapted": 0.5, "source_only": 0.6, "changed": 0.2}
     record = read_run(quiet)
     record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
-    assert mood(record) == ""  # "no sign of harm" is no alarm
+    assert answer(record).mood == ""  # "no sign of harm" is no alarm
     harmed = _with(make_run(tmp_path / "harmed", accuracy=None, reasons=("proportions moved",), **SMALL), changed=0.2)
     assert "probably did harm" in verdict(read_run(harmed))
 
@@ -73,7 +73,7 @@ def test_one_class_for_all_is_no_help(tmp_path: Path) -> None:
         record.results.update(figures)  # type: ignore[union-attr]
         assert ("Adaptation helped" in verdict(record)) == helps
         assert ("50.0\u00a0%" in verdict(record)) != helps
-        assert (mood(record) == "good") == helps
+        assert (answer(record).mood == "good") == helps
 
 
 def test_nobody_seems_to_have_been_helped_where_nothing_can_be_said(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_nobody_seems_to_have_been_helped_where_nothing_can_be_said(tmp_path: Pa
         record.results["decision"] = {"method": "jumbot", "asked": True, "why": "", "harm": harm}  # type: ignore[index]
         assert ("seems to have helped" in verdict(record)) == seems, name
         assert seems or "Whether adaptation helped cannot be determined without labels" in verdict(record)
-        assert (mood(record) == "good") == seems
+        assert (answer(record).mood == "good") == seems
 
 
 def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_terminal_says_what_the_page_says(tmp_path: Path) -> None:
 
 def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path: Path) -> None:
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
-    found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
+    found = diagnose(z, [0, 0, 1, 1], z + 900, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))[0]
     assert len(found.unexplained) == 4
     assert any("100 % of the target samples are explained by no source sample" in reason for reason in found.signs)
     assert not any("of the explained samples" in reason for reason in found.signs)
@@ -137,7 +137,7 @@ def test_nothing_is_reported_of_explained_samples_where_there_are_none(tmp_path:
 def test_what_is_unexplained_by_frozen_features_is_nowhere_explained() -> None:
     """However well a trained embedding explains a target that lies far from the source."""
     z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
-    found = diagnose(z, [0, 0, 1, 1], z[[2, 3, 3]], torch.tensor([[0.0, 9]] * 3))
+    found = diagnose(z, [0, 0, 1, 1], z[[2, 3, 3]], torch.tensor([[0.0, 9]] * 3))[0]
     assert len(found.unexplained) == 0
     assert found.absent_classes == (0,)
     far = less_explained(found, np.zeros(3))

@@ -12,11 +12,12 @@ from typing import Any
 from jumbot._base.schema import to_builtins
 from jumbot._paper.record import Record
 from jumbot._paper.targets import check_tasks, of_item, published
+from jumbot._settings.places import CONFIG
 from jumbot.adaptation._config import INSTEAD, make_config
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config
 from jumbot.adaptation._runs.provenance import data_of, settings_of
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.data import load, load_benchmark
 from jumbot.data._digits import data_root
 from jumbot.data._domain import Domain
@@ -163,7 +164,7 @@ def only(tasks: Sequence[str]) -> Sequence[str]:
 
 def _recorded(folder: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
     """How an existing run was evaluated, unless something else is given: it is the same run."""
-    if not (folder / "config.json").exists():
+    if not (folder / CONFIG).exists():
         return {}
     training = to_builtins(read_config(folder).training)
     return {name: training[name] for name in _RECORDED - {"seed", *asked} if name in training}

@@ -18,7 +18,7 @@ from torch import nn
 
 from jumbot._base.files import drawn, time_for_a_page
 from jumbot._base.progress import log, progress
-from jumbot._base.schema import FORMAT
+from jumbot._base.schema import FORMAT, to_builtins
 from jumbot._settings.keywords import AdaptKeywords
 from jumbot._settings.places import MODEL, first_process, writing
 from jumbot._settings.reading import Reading, TaskName, take_reading
@@ -27,17 +27,17 @@ from jumbot.adaptation._asked import Asked, Place, Wanted, check_run, complete, 
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
 from jumbot.adaptation._evaluation.decision import Harm, warn_of_harm
-from jumbot.adaptation._evaluation.task import task_to_json
 from jumbot.adaptation._finish import Ended, finish
 from jumbot.adaptation._judging import Judged, how_judged, judge_before, maker, with_held_out
 from jumbot.adaptation._model import Model, load
-from jumbot.adaptation._runs.config_json import Config, DataFile, NetworkSpec, TaskFile
+from jumbot.adaptation._networks.build import NetworkSpec
+from jumbot.adaptation._runs.config_json import Config, DataFile, TaskFile
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.adaptation._runs.provenance import describe_data, find_start, request, stamp
 from jumbot.adaptation._training.accelerator import decided_by_first, give_back_memory
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import make_parts
-from jumbot.adaptation._unknown import mark_unknown, write_marks
+from jumbot.adaptation._unknown import is_marked, mark_unknown, write_marks
 from jumbot.data._pair import collecting_problems
 from jumbot.data._remarks import noting
 from jumbot.data._sources import Given, ReadData, check_used, read_data
@@ -267,9 +267,9 @@ def _train_and_report(asked: Asked, ready: _Ready) -> Model:
         return _train_nowhere(asked, ready, origin)
     origin["request"] = request(asked.given, asked.reading)
     model = _train(asked, ready, origin, RunFolder(run.out))
-    if run.unknown and first_process():
-        marks = mark_unknown(model, ready.domains, ready.config.training.seed)
-        write_marks(run.out / "predictions.csv", marks)
+    predictions = run.out / "predictions.csv"
+    if run.unknown and first_process() and not is_marked(predictions):
+        write_marks(predictions, mark_unknown(model, ready.domains, ready.config.training.seed))
     page = run.out / "report.html"
     if run.report and first_process() and not page.exists():
         if not time_for_a_page(run.begun, run.seconds):
@@ -328,7 +328,7 @@ def _train(asked: Asked, ready: _Ready, origin: Mapping[str, Any], folder: RunFo
         network.eval(),
         domains.task,
         domains.input,
-        spec,
+        to_builtins(spec),
         described.method,
         run=folder.path,
         extractor=domains.extractor,
@@ -352,15 +352,15 @@ def _relative(folder: Path, run: Path) -> str:
         return str(folder)
 
 
-def _describe(config: RunConfig, domains: Domains, spec: Mapping[str, Any], origin: Mapping[str, Any]) -> Config:
+def _describe(config: RunConfig, domains: Domains, spec: NetworkSpec, origin: Mapping[str, Any]) -> Config:
     """The record of the new run."""
     return Config(
         format=FORMAT,
         source=DataFile(domains.source.name, len(domains.source)),
         target=DataFile(domains.target.name, len(domains.target)),
         classes=domains.source.classes,
-        task=TaskFile(**task_to_json(domains.task)),
-        network=NetworkSpec(**spec),
+        task=TaskFile.of(domains.task),
+        network=spec,
         input=domains.input,
         select=config.training.select,
         seed=config.training.seed,

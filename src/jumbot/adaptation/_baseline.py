@@ -20,7 +20,7 @@ from jumbot.adaptation._judging import Judged, estimate_of
 from jumbot.adaptation._runs.results_json import Baseline, Reason, Sample, Samples
 from jumbot.adaptation._training.witnesses import train_network
 from jumbot.data._domain import Domain
-from jumbot.data._inputs import PIXELS, InputFormat
+from jumbot.data._inputs import InputFormat, unscaled
 from jumbot.errors import need
 from jumbot.methods import SOURCE_ONLY, options_class
 from jumbot.methods.network import Network
@@ -67,7 +67,7 @@ def compared(
     if judged.witnesses is not None and SOURCE_ONLY in judged.witnesses.by_method:
         estimated = estimate_of(judged.witnesses, SOURCE_ONLY, logits, old)
     found = Baseline(what=what, changed=float((old.numpy() != labels).mean()), estimated_accuracy=estimated)
-    if (evaluated := domains.evaluated) is not None:
+    if (evaluated := domains.evaluated) is not None and evaluated.labels is not None:
         same = evaluated is domains.target
         shares = probabilities if same else probabilities_alone(logits_of(network, evaluated), judged)
         figures = evaluate(shares, evaluated.labels, classes).to_json()
@@ -128,8 +128,7 @@ def _thumbnails(pictures: Domain, format: InputFormat, rows: list[int]) -> dict[
     for i in rows:
         x = pictures.samples.batch(np.array([i]))[0]
         x = x[4] if x.ndim == 4 else x  # the middle one of ten views
-        mean, std = (x.new_tensor(values)[:, None, None] for values in PIXELS[format.pixels])
-        x = (x * std + mean).double()
+        x = unscaled(x, format).double()
         if format.pixels == "as-is":
             x = (x - x.min()) / (x.max() - x.min()).clamp_min(1e-12)
         x = x[:3] if len(x) >= 3 else x[:1]

@@ -18,7 +18,8 @@ from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.adaptation._training.accelerator import device_of
 from jumbot.adaptation._training.parts import NetworkInput, TrainingData
 from jumbot.data import prepare
-from jumbot.data._augment import NO_CROPS, crop_transform
+from jumbot.data._augment import NO_CROPS, RESIZED, crop_transform
+from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
@@ -48,15 +49,14 @@ class Domains:
             raise ArgumentError("workers has no effect without image files.")
         self.module, self.kind = module, "user"
         self.extractor: Extractor | None = None
-        self.labelled: Domain | None = None
         self.crops = (config.inputs.augment, config.inputs.views) if kind_of(read.source) == "image" else NO_CROPS
         images = self._take_backbone(read.source, config)
-        evaluated = self._prepare(read, config, *images)
-        evaluated = self._study(evaluated, config)
+        self._prepare(read, config, *images)
+        self._study(config)
         self.pictures = self.target if self.input.kind == "image" else None
         """The target as images, even if the network sees their features."""
-        evaluated = self._to_rows(evaluated, config)
-        self._set_apart(evaluated, config)
+        self._to_rows(config)
+        self._set_apart(config)
 
     def _take_backbone(self, source: Domain, config: RunConfig) -> tuple[int | None, int | None, str]:
         """Make the pretrained backbone; return size, channels and pixels of images, those of the backbone if it has
@@ -97,14 +97,12 @@ class Domains:
         size: int | None,
         channels: int | None,
         pixels: str,
-    ) -> Domain | None:
-        """Source, target and labelled samples as network input; returns those to evaluate on."""
+    ) -> None:
+        """Source, target, samples to evaluate on and labelled ones as network input."""
         source, target, evaluate_on, labelled = read
         inputs = config.inputs
         transform = crop_transform(self.crops)
         if transform is not None:
-            from jumbot.data._augment import RESIZED
-
             size = inputs.size or RESIZED
         self.source, self.target, self.input = prepare(
             source,
@@ -122,53 +120,48 @@ class Domains:
             raise ArgumentError(
                 f"{source.name}: all features are constant in float32; a network cannot learn from them."
             )
-        evaluated = None
+        self.evaluated: Domain | None = None
         if evaluate_on is not None:
             raw = match_classes(evaluate_on, self.source.classes)
             if not raw.known.any():
                 raise ArgumentError(f"evaluate_on: {raw.name} has no labels of the source's classes; leave it out.")
-            evaluated = self.input.apply(raw, transform)
+            self.evaluated = self.input.apply(raw, transform)
         self.labelled = None if labelled is None else self.input.apply(labelled, transform)
         if self.input.kind == "features":
             for more in (evaluate_on, labelled):
                 if more is not None:
                     screen(source, more)
-        return evaluated
 
-    def _study(self, evaluated: Domain | None, config: RunConfig) -> Domain | None:
-        """Apply `partial` and `thin` to the target and to the evaluation data, which are returned."""
-        from jumbot.data._benchmarks import keep_classes, partial_classes, thin_classes
-
-        if config.inputs.partial is not None:
-            kept = partial_classes(config.inputs.partial, self.source.classes)
+    def _study(self, config: RunConfig) -> None:
+        """Apply `partial` and `thin` to the target and to the evaluation data."""
+        partial, thin = config.inputs.partial, config.inputs.thin
+        if partial is not None:
+            kept = partial_classes(partial, self.source.classes)
             self.target = keep_classes(self.target, kept)
-            evaluated = None if evaluated is None else keep_classes(evaluated, kept)
-        if config.inputs.thin is not None:
-            self.target = thin_classes(self.target, config.inputs.thin)
-            evaluated = None if evaluated is None else thin_classes(evaluated, config.inputs.thin)
-        return evaluated
+            self.evaluated = None if self.evaluated is None else keep_classes(self.evaluated, kept)
+        if thin is not None:
+            self.target = thin_classes(self.target, thin)
+            self.evaluated = None if self.evaluated is None else thin_classes(self.evaluated, thin)
 
-    def _to_rows(self, evaluated: Domain | None, config: RunConfig) -> Domain | None:
+    def _to_rows(self, config: RunConfig) -> None:
         """Extract the features of a frozen backbone, and reduce wide rows to `rank` directions."""
         if self.extractor is not None:
             self.extractor = self.extractor.scaled_on(self.source, config.inputs.standardise)
-            evaluated = self._through(self.extractor, evaluated)
+            self._through(self.extractor)
         if config.network.rank and len(self.source.shape) == 1:
             stem = learn_directions(self.source, config.network.rank, self.labelled)
-            evaluated = self._through(lambda domain: project(stem, domain), evaluated)
-        return evaluated
+            self._through(lambda domain: project(stem, domain))
 
-    def _through(self, change: Callable[[Domain], Domain], evaluated: Domain | None) -> Domain | None:
+    def _through(self, change: Callable[[Domain], Domain]) -> None:
         self.source, self.target = change(self.source), change(self.target)
-        found = None if evaluated is None else change(evaluated)
+        self.evaluated = None if self.evaluated is None else change(self.evaluated)
         self.labelled = None if self.labelled is None else change(self.labelled)
-        return found
 
-    def _set_apart(self, evaluated: Domain | None, config: RunConfig) -> None:
+    def _set_apart(self, config: RunConfig) -> None:
         """The evaluation data, and the part of the source that training does not see."""
         training = config.training
-        own = self.target if self.target.known.any() else None
-        self.evaluated = own if evaluated is None else evaluated
+        if self.evaluated is None and self.target.known.any():
+            self.evaluated = self.target
         if self.labelled is not None and self.evaluated is not None:
             self.evaluated = without(self.evaluated, self.labelled)
         validation = None

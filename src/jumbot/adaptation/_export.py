@@ -18,7 +18,7 @@ from jumbot.adaptation._evaluation.task import Regression
 from jumbot.data._augment import crop_transform
 from jumbot.data._images import match_channels, resize
 from jumbot.data._inputs import InputFormat, Transform
-from jumbot.errors import ArgumentError, JumbotError, need
+from jumbot.errors import ArgumentError, JumbotError, first_line, need
 
 if TYPE_CHECKING:
     from jumbot import Model
@@ -189,7 +189,7 @@ def export(model: Model, file: str | Path) -> Path:
             warnings.simplefilter("ignore")  # of the tracers about themselves
             program = torch.export.export(predictor, (example(model, _TRACED),), dynamic_shapes=({0: batch},))
     except Exception as error:  # tracing runs the user's backbone, which may raise anything
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        why = first_line(error)
         raise ArgumentError(f"export: the network cannot be traced for batches of any size: {why}") from error
     with replacing(path) as part:
         if path.suffix == ".pt2":

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from jumbot._base.files import drawn, replacing
 from jumbot._base.progress import Stretch, log, progress
-from jumbot._base.schema import to_builtins, write
+from jumbot._base.schema import write
 from jumbot.adaptation._baseline import BASELINE, SAMPLES, compared, notable, probabilities_alone, source_only
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._domains import Domains
@@ -42,7 +42,7 @@ from jumbot.adaptation._training.checkpoint import load_module, load_weights
 from jumbot.adaptation._training.loop import Trained
 from jumbot.adaptation._training.witnesses import OutOfTimeError, Witnesses, rival_witnesses
 from jumbot.adaptation._written_tables import explanations
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, drawn_rows
 from jumbot.methods import SOURCE_ONLY
 from jumbot.methods.network import Network
 
@@ -128,12 +128,12 @@ def finish(run: Ended, show: bool) -> Model:
         others = _compared(run, found, earlier, reach) if run.for_report else _Others()
         reach(1, "figures")
         found = _with_harm(run, found, others.baseline)
-        results = _results(run, found, others)
-        found = replace(found, model=replace(found.model, results=known_figures(results)))
+        results = known_figures(_results(run, found, others))
+        found = replace(found, model=replace(found.model, results=results))
         reach(1, "embeddings")
         _write_embeddings(run, found, earlier)
         reach(1, "predictions")
-        _write(run, found, others, results)
+        _write(run, found, others)
         return found.model
 
 
@@ -178,9 +178,9 @@ def _diagnosed(run: Ended, earlier: Network) -> Found:
 
 def _diagnose_some(network: Network, source: Domain, target: Domain, seed: int) -> Diagnosis:
     """The diagnosis before adaptation, of a few thousand samples: only its proportions and its entropy are compared."""
-    source, target = source.subset(_rows(len(source), _COMPARED)), target.subset(_rows(len(target), _COMPARED))
+    source, target = (one.subset(drawn_rows(len(one), _COMPARED)) for one in (source, target))
     z_source, _ = outputs(network, source)
-    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)
+    return diagnose(z_source, source.labels, *outputs(network, target), seed=seed)[0]
 
 
 def _compared(run: Ended, found: Found, earlier: Network, reach: Stretch) -> _Others:
@@ -237,6 +237,9 @@ def _harm(judged: Judged, model: Model, baseline: Baseline | None) -> Harm | Non
 def _results(run: Ended, found: Found, others: _Others) -> Results:
     """What `results.json` contains."""
     trained, domains, select = run.trained, run.domains, run.config.training.select
+    shares, sources = found.diagnosis.source_shares, None
+    if shares is not None:
+        sources = describe_shares(shares, domains.source.sources, found.predictions, len(found.model.classes))
     results = Results(
         rule=select,
         oracle=select == "oracle",
@@ -246,7 +249,7 @@ def _results(run: Ended, found: Found, others: _Others) -> Results:
         estimated_accuracy=found.accuracy,
         decision=as_diagnosed(run.judged.decision, found.diagnosis.harm),
         references=others.references,
-        diagnosis=DiagnosisFile.of(found.diagnosis, _source_shares(found, domains.source.sources)),
+        diagnosis=DiagnosisFile.of(found.diagnosis, sources),
         decisions=tuple(trained.method.decisions()),
         remarks=(
             *remarks(trained.history, run.config, bool(domains.remarks)),
@@ -261,12 +264,6 @@ def _results(run: Ended, found: Found, others: _Others) -> Results:
     scores = found.scores if whole else model.scores(logits_of(model.network, evaluated))
     figures = label_figures(model.task.evaluate(scores, evaluated))
     return replace(results, **figures, evaluated_on=evaluated.name)
-
-
-def _source_shares(found: Found, names: Sequence[str]) -> SourceSharesFile | None:
-    """Means over all samples and by predicted class; None if there is only one source."""
-    shares = found.diagnosis.source_shares
-    return None if shares is None else describe_shares(shares, names, found.predictions, len(found.model.classes))
 
 
 def describe_shares(shares: Array, names: Sequence[str], predictions: Array | None, classes: int) -> SourceSharesFile:
@@ -311,7 +308,7 @@ def remarks(records: Sequence[Mapping[str, Any]], config: RunConfig, odd_data: b
 def _write_embeddings(run: Ended, found: Found, earlier: Network) -> None:
     """Some of each domain before and after adaptation, with labels or numbers."""
     source, target = run.domains.source, run.domains.target
-    of_source, of_target = _rows(len(source), _KEPT), _rows(len(target), _KEPT)
+    of_source, of_target = drawn_rows(len(source), _KEPT), drawn_rows(len(target), _KEPT)
     kept: dict[str, Any] = {}
     for when, network in (("after", found.model.network), ("before", earlier)):
         for name, some in (("source", source.subset(of_source)), ("target", target.subset(of_target))):
@@ -332,17 +329,13 @@ def _write_embeddings(run: Ended, found: Found, earlier: Network) -> None:
         np.savez_compressed(file, **kept)
 
 
-def _rows(count: int, most: int) -> np.ndarray:
-    return np.arange(count) if count <= most else np.sort(np.random.default_rng(0).choice(count, most, replace=False))
-
-
-def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:
+def _write(run: Ended, found: Found, others: _Others) -> None:
     """Write predictions, figures, the data of the report, the model, and its card."""
     folder, model, target = run.folder.path, found.model, run.domains.target
     received, shares = found.diagnosis.received_mass, found.diagnosis.source_shares
     columns = explanations(received) | columns_of(shares, run.domains.source.sources)
     model.write_outputs(folder / "predictions.csv", target, found.logits, columns)
-    _write_results(run.folder, results)
+    write(folder / "results.json", model.results)
     if others.baseline is not None:
         write(folder / BASELINE, others.baseline)
     if run.for_report and found.predictions is not None:
@@ -360,10 +353,3 @@ def _write(run: Ended, found: Found, others: _Others, results: Results) -> None:
 def columns_of(shares: Array | None, names: Sequence[str]) -> dict[str, Array]:
     """A column of `predictions.csv` per source; none if there is only one source."""
     return {} if shares is None else {f"from_{name}": shares[:, s] for s, name in enumerate(names)}
-
-
-def _write_results(folder: RunFolder, results: Results) -> None:
-    """`results.json`, which starts with problems in the data."""
-    found = to_builtins(results)
-    first = {"data_remarks": found.pop("data_remarks")}
-    write(folder.path / "results.json", first | {name: value for name, value in found.items() if value is not None})

@@ -6,6 +6,7 @@ Also the score of several models by their predictions for the same samples, for 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,20 +20,23 @@ from torch import Tensor
 from jumbot._base.files import read_arrays
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.schema import FORMAT, convert, read, write
+from jumbot._base.text_tables import markdown, mean_and_deviation
 from jumbot._settings.places import COMPARISON, check_comparison_place, writing
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._evaluation.accuracy import EstimatedAccuracy
 from jumbot.adaptation._evaluation.measures import NumberEvidence, weigh_numbers
 from jumbot.adaptation._evaluation.modularity import Evidence, nearest, some_rows, weigh
 from jumbot.adaptation._evaluation.monitor import logits_of
+from jumbot.adaptation._evaluation.selection import RULES, SCORES, best
 from jumbot.adaptation._evaluation.task import Regression
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair, Run, train_all
-from jumbot.adaptation._runs.folder import by_rule
+from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.provenance import data_of, settings_of, stamp
 from jumbot.adaptation._runs.results_json import Comparison
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.data._domain import Domain
+from jumbot.data._tables import domains_of
 from jumbot.errors import ArgumentError
 
 _TRAINED = 0.9  # of the minutes of a comparison; figures and pages come after it
@@ -135,12 +139,68 @@ def all_pairs(table: str | Path, column: str | None = None) -> list[Pair]:
         names = sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
         places = {name: str(path / name) for name in names}
     else:
-        from jumbot.data._tables import domains_of
-
         places = {name: f"{path}:{name}" for name in domains_of(path, column)}
     if len(places) < 2:
         raise ArgumentError(f"{path}: contains {len(places)} domains; all pairs need at least two. Pass SRC and TGT.")
     return [Pair(f"{s}-{t}", places[s], places[t]) for s, t in permutations(places, 2)]
+
+
+def by_rule(folder: Path) -> dict[str, float]:
+    """The target accuracy, or R2, of the evaluation that each rule chooses."""
+    truth = SCORES["oracle"].read
+    history = [r for r in read_metrics(folder) if r["event"] == "evaluation" and not math.isnan(truth(r))]
+    found: dict[str, float] = {}
+    for rule in RULES:
+        if not history or (rule in SCORES and all(math.isnan(SCORES[rule].read(r)) for r in history)):
+            continue
+        step = best(history, rule)
+        found[rule] = next(truth(r) for r in reversed(history) if r["step"] == step)
+    return found
+
+
+def accuracies(record: Mapping[str, Any], key: str = "accuracy") -> dict[str, dict[str, list[float]]]:
+    """{method: {task: [accuracy of each seed]}}, for tables and pictures."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in record["runs"]:
+        value = row["by_rule"].get(key.removeprefix("rule:")) if key.startswith("rule:") else row[key]
+        if value is not None:
+            found.setdefault(row["method"], {}).setdefault(row["task"], []).append(value)
+    return found
+
+
+def numbers_table(record: Mapping[str, Any]) -> str:
+    """Markdown: RMSE, MAE and R2 of numbers on each task, means over seeds; empty if classes were predicted."""
+    rows = [row for row in record["runs"] if row.get("rmse") is not None]
+    if not rows:
+        return ""
+    lines: list[list[object]] = []
+    for task, method in dict.fromkeys((row["task"], row["method"]) for row in rows):
+        runs = [row for row in rows if (row["task"], row["method"]) == (task, method)]
+        cells = [
+            mean_and_deviation([run[name] for run in runs if run[name] is not None], ".4g", ".2g", 1)
+            for name in ("rmse", "mae", "r2")
+        ]
+        lines.append([task, method, len(runs), *cells])
+    return markdown(["task", "method", "seeds", "RMSE", "MAE", "R2"], lines, words=2)
+
+
+def rules_table(record: Mapping[str, Any]) -> str:
+    """Markdown: the mean target accuracy that each selection rule would have had, a row per method.
+
+    A rule chooses among the evaluations during training; no rule without labels can exceed "oracle".  A column only
+    contains means over the same tasks: a method that lacks one of them has none.
+    """
+    tasks = {row["task"] for row in record["runs"]}
+    rules = [rule for rule in RULES if any(rule in row["by_rule"] for row in record["runs"])]
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in record["runs"]):
+        cells = []
+        for rule in rules:
+            chosen = [row for row in record["runs"] if row["method"] == method and rule in row["by_rule"]]
+            whole = {row["task"] for row in chosen} == tasks
+            cells.append(f"{100 * statistics.fmean(row['by_rule'][rule] for row in chosen):.1f}" if whole else "-")
+        lines.append([method, *cells])
+    return markdown(["method", *rules], lines)
 
 
 READING = ("label", "id", "domain_column", "corrupt", "root")

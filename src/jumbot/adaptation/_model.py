@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -16,7 +16,7 @@ import jumbot
 from jumbot._base.options import Bounds, check
 from jumbot._base.progress import progress
 from jumbot._base.schema import FORMAT, convert, read, to_builtins, write
-from jumbot._settings.places import MODEL, model_folder
+from jumbot._settings.places import CONFIG, MODEL, model_folder
 from jumbot._settings.reading import Corrupt
 from jumbot.adaptation._evaluation.accuracy import Calibration, EstimatedAccuracy, Prior
 from jumbot.adaptation._evaluation.decision import Decision
@@ -24,10 +24,13 @@ from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluat
 from jumbot.adaptation._evaluation.monitor import logits_of, outputs
 from jumbot.adaptation._evaluation.nearness import Nearness, Rows, frozen_rows, received_by
 from jumbot.adaptation._evaluation.sets import Guarantee, PredictionSets, class_sets, promise_of
-from jumbot.adaptation._evaluation.task import Regression, Task, task_from_json, task_to_json
+from jumbot.adaptation._evaluation.task import Regression, Task
+from jumbot.adaptation._export import export as export_model
+from jumbot.adaptation._export import make_predictor
 from jumbot.adaptation._model_text import model_text
-from jumbot.adaptation._networks.build import build_network, check_sizes
+from jumbot.adaptation._networks.build import NetworkSpec, build_network, check_sizes
 from jumbot.adaptation._networks.features import Extractor
+from jumbot.adaptation._runs.config_json import TaskFile
 from jumbot.adaptation._runs.folder import read_metrics
 from jumbot.adaptation._runs.results_json import ModelFile, Results, known_figures
 from jumbot.adaptation._training.checkpoint import load_module, load_weights, pack, save_weights, unpack
@@ -35,6 +38,7 @@ from jumbot.adaptation._written_tables import explanations, set_columns, write_t
 from jumbot.data import as_domain
 from jumbot.data._arrays import KINDS
 from jumbot.data._augment import NO_CROPS, crop_transform
+from jumbot.data._column_kinds import few
 from jumbot.data._domain import Domain
 from jumbot.data._inputs import InputFormat
 from jumbot.data._labels import match_classes
@@ -179,11 +183,9 @@ class Model:
         jumbot.ArgumentError
             If the data do not fit the model.
         """
-        name = None if isinstance(data, str | Path) and str(data).strip() else "data"
         read = as_domain(
             self.input.stack(data),
             labels,
-            name=name,
             label=label,
             id=id,
             domain=domain,
@@ -370,7 +372,7 @@ class Model:
             label = reading.get("label")
             if label is not None and domain.roles is not None and domain.roles.label is None:
                 raise ArgumentError(f"{domain.name}: label: column {label!r} does not exist.")
-            which = f" of the classes {', '.join(self.classes[:5])}, ..." if self.classes else ""
+            which = f" of the classes {few(self.classes, 5)}" if self.classes else ""
             raise ArgumentError(f"{domain.name}: has no labels{which}.")
         return self.task.evaluate(self.scores(logits_of(self.network, domain)), domain)
 
@@ -388,21 +390,20 @@ class Model:
             The folder, which `jumbot.load` reads.
         """
         folder = Path(check("folder", folder, Path))
-        described = {
-            "format": FORMAT,
-            "jumbot": jumbot.__version__,
-            "task": task_to_json(self.task),
-            "classes": list(self.classes),
-            "input": asdict(self.input),
-            "network": dict(self.spec),
-            "method": dict(self.method),
-            "results": dict(self.results) or None,
-            "extractor": None if self.extractor is None else self.extractor.to_json(),
-            "crops": list(self.crops),
-            "temperature": self.temperature,
-            "offset": self.offset,
-        }
-        record = convert(described, ModelFile, folder / MODEL)
+        record = ModelFile(
+            format=FORMAT,
+            jumbot=jumbot.__version__,
+            classes=self.classes,
+            input=self.input,
+            network=NetworkSpec(**self.spec),
+            method=dict(self.method),
+            results=self._found,
+            extractor=None if self.extractor is None else self.extractor.describe(),
+            crops=self.crops,  # type: ignore[arg-type]
+            temperature=self.temperature,
+            task=TaskFile.of(self.task),
+            offset=self.offset,
+        )
         tensors = pack("network", self.network.state_dict())
         if self.nearness is not None:
             tensors |= pack("nearness", self.nearness.to_tensors())
@@ -420,8 +421,6 @@ class Model:
         torch.nn.Module
             It takes a batch of raw samples as float32 tensors, and returns probabilities, or predicted numbers.
         """
-        from jumbot.adaptation._export import make_predictor
-
         return make_predictor(self)
 
     def export(self, file: str | Path) -> Path:
@@ -442,11 +441,9 @@ class Model:
         jumbot.ArgumentError
             If the name has another ending, or the network cannot be exported.
         """
-        from jumbot.adaptation._export import export
-
         file = check("file", file, Path)
         with progress(None, f"export to {Path(file).name}", slow=True):
-            return export(self, file)
+            return export_model(self, file)
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the HTML report of the training run.
@@ -553,20 +550,19 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
         raise ArgumentError(f"backbone: got {type(backbone).__name__}; pass the module that it was trained with.")
     folder = model_folder(folder)
     file = read(folder / MODEL, ModelFile)
-    spec = to_builtins(file.network)
     if backbone is not None and "user" not in (file.network.kind, file.extractor and file.extractor.name):
         raise ArgumentError(f"backbone: the model in {folder} was trained without your own module; leave it out.")
     tensors, _ = load_weights(folder / WEIGHTS, "model")
-    check_sizes(spec, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
+    check_sizes(file.network, {name: tuple(t.shape) for name, t in unpack("network", tensors).items()}, folder / MODEL)
     return Model(
-        _network(spec, backbone, tensors, folder / WEIGHTS),
-        task_from_json(to_builtins(file.task), file.classes),
+        _network(file.network, backbone, tensors, folder / WEIGHTS),
+        file.task.to_task(file.classes),
         file.input,
-        spec,
+        to_builtins(file.network),
         file.method,
         {} if file.results is None else known_figures(file.results),
-        folder if (folder / "config.json").exists() else None,
-        None if file.extractor is None else Extractor.from_json(to_builtins(file.extractor), backbone),
+        folder if (folder / CONFIG).exists() else None,
+        None if file.extractor is None else Extractor.of(file.extractor, backbone),
         file.crops,
         file.temperature,
         Nearness.from_tensors(unpack("nearness", tensors), folder / WEIGHTS),
@@ -575,7 +571,7 @@ def load(path: str | Path, backbone: nn.Module | None = None) -> Model:
     )
 
 
-def _network(spec: dict[str, Any], backbone: nn.Module | None, tensors: dict[str, Tensor], file: Path) -> Network:
+def _network(spec: NetworkSpec, backbone: nn.Module | None, tensors: dict[str, Tensor], file: Path) -> Network:
     """The network that `spec` describes, with the weights of `file`."""
     with torch.random.fork_rng(devices=[]):
         network = build_network(spec, backbone)

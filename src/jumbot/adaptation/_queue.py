@@ -10,18 +10,23 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from jumbot._base.options import Count, check
 from jumbot._base.progress import in_notebook, progress
 from jumbot._settings.places import CONFIG, MODEL
+from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._config import RunConfig, make_config
 from jumbot.adaptation._runs.config_json import Config
 from jumbot.adaptation._runs.folder import RunFolder, outcome, read_config
 from jumbot.adaptation._runs.provenance import OtherStartError, difference, has_come_as_far
-from jumbot.adaptation._runs.variants import Variant
+from jumbot.adaptation._training.accelerator import keep_freed_memory
 from jumbot.adaptation._training.bar import TimeUpError, pausing
+from jumbot.adaptation._variants import Variant
 from jumbot.errors import ArgumentError, JumbotError, NegativeTransferWarning, need, one_line
 from jumbot.methods import SOURCE_ONLY
 
@@ -65,8 +70,6 @@ class Run:
     """Whether its accuracy is estimated, as in `adapt`."""
     _made: dict[tuple[str, str], RunConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Its settings by recipe and task, made once."""
-    _begun: list[Config] = field(default_factory=list, init=False, repr=False, compare=False)
-    """The content of its folder, read once, because nothing changes it."""
 
     @property
     def name(self) -> str:
@@ -78,7 +81,7 @@ class Run:
         """Whether the run is done; a run with other settings is refused."""
         if not (self.folder / MODEL).exists():
             return False
-        found = self._begun_with()
+        found = self._begun_with
         if (config := self._config(found)) is not None:
             RunFolder(self.folder).check_same(found, config)
         return True
@@ -87,10 +90,10 @@ class Run:
     def started(self) -> bool:
         return (self.folder / CONFIG).exists()
 
+    @cached_property
     def _begun_with(self) -> Config:
-        if not self._begun:
-            self._begun.append(read_config(self.folder))
-        return self._begun[0]
+        """What its folder contains, which nothing changes."""
+        return read_config(self.folder)
 
     def _config(self, like: Config) -> Config | None:
         """Its configuration if its data are those of another run; None if that does not tell its recipe."""
@@ -110,7 +113,7 @@ class Run:
             if not alike or not other.started:
                 continue
             try:
-                found = other._begun_with()
+                found = other._begun_with
                 config, whole = self._config(found), self.variant.method == SOURCE_ONLY
             except JumbotError:  # errors are raised by the training of that run
                 continue
@@ -129,8 +132,6 @@ class Run:
                 self._train(show, None)
 
     def _train(self, show: bool, start_from: Path | None) -> None:
-        from jumbot.adaptation._adapt import adapt
-
         adapt(
             self.pair.source,
             self.pair.target,
@@ -215,10 +216,6 @@ def _train_alone(run: Run, place: str, sent: float) -> tuple[Run, str | None, li
     """Train in a process, whose time budget starts when the run was `sent`, because the process may take seconds to
     start.
     """
-    import torch
-
-    from jumbot.adaptation._training.accelerator import keep_freed_memory
-
     os.chdir(place)  # the process may be older than the user's last change of folder
     keep_freed_memory()
     torch.set_num_threads(1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jumbot._base.options import check_word
-from jumbot.adaptation._base_estimator import AdaptationEstimator, outputs_of
+from jumbot.adaptation._base_estimator import AdaptationEstimator, logits_of_rows
 from jumbot.adaptation._evaluation.measures import smoothness
 from jumbot.adaptation._evaluation.modularity import modularity, nearest
 from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
@@ -48,7 +48,7 @@ class TargetScorer:
             )
         if last.target_rows_ is None:
             raise ArgumentError("X_target was not passed to fit, so there is no target to score on; pass it.")
-        _, outputs = outputs_of(last.network_, last.target_rows_)
+        outputs = logits_of_rows(last.network_, last.target_rows_)
         return float(known[self.name](last.target_rows_, _predicted(last, outputs)))
 
 

@@ -12,18 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jumbot._base.progress import progress
-from jumbot.adaptation._candidates import FIRST
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.decision import Harm, weigh_distances, weigh_harm
-from jumbot.adaptation._evaluation.measures import NumberEvidence
+from jumbot.adaptation._evaluation.measures import NumberEvidence, total_variation
 from jumbot.adaptation._evaluation.modularity import Evidence, modularity_parts, nearest, some_rows
 from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._grid import Opinion, Weights, weigh_opinions
 from jumbot.adaptation._model import load
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import final_mass, read_metrics, read_results
-from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.witnesses import SHARE, learning_rows, neighbourhoods, reference_predictions
+from jumbot.adaptation._variants import FIRST, Variant
 from jumbot.data._domain import Domain
 from jumbot.methods import SOURCE_ONLY
 
@@ -54,7 +53,7 @@ class Weighed:
         diagnosis, estimate = results.diagnosis, results.estimated_accuracy
         of_classes = {
             "estimated_accuracy": None if estimate is None else estimate.value,
-            "proportions_distance": _distance(diagnosis.class_proportions, diagnosis.predicted_proportions),
+            "proportions_distance": total_variation(diagnosis.class_proportions, diagnosis.predicted_proportions),
             "accuracy_not_used": results.accuracy,
         }
         of_numbers = {"rmse_not_used": results.rmse, "r2_not_used": results.r2}
@@ -202,8 +201,3 @@ class Search:
         failed = train_all(runs, self.limits.jobs, self.limits.show, until=until, least=least)
         self.failed.update({r.variant.label: failed[str(r.folder)] for r in runs if str(r.folder) in failed})
         return {run.variant.label: run for run in runs if run.finished}
-
-
-def _distance(p: Sequence[float], q: Sequence[float]) -> float:
-    """The total variation between proportions."""
-    return float(np.abs(np.subtract(p, q)).sum() / 2)

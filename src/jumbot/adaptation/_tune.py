@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import os
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
-import jumbot
 from jumbot._base.files import drawn, time_for_a_page, write_text
 from jumbot._base.options import Count, Positive, Seed, Text, check
 from jumbot._base.progress import log, progress
@@ -29,13 +27,16 @@ from jumbot._settings.places import BEST, TUNING, check_tuning_place, writing
 from jumbot._settings.reading import Reading, TaskName, make_reading, take_reading
 from jumbot._settings.training import Inputs
 from jumbot.adaptation._adapt import NO_REPORT
-from jumbot.adaptation._candidates import Candidates, candidates, check_shared
 from jumbot.adaptation._config import RunConfig, make_config
+from jumbot.adaptation._domains import Domains
+from jumbot.adaptation._evaluation.task import task_of
 from jumbot.adaptation._model import Model, load
 from jumbot.adaptation._queue import Pair
 from jumbot.adaptation._runs.folder import DECISION
+from jumbot.adaptation._runs.provenance import stamp
 from jumbot.adaptation._runs.results_json import TuneDecision, Tuning
 from jumbot.adaptation._search import Limits, Search
+from jumbot.adaptation._variants import Candidates, candidates, check_shared
 from jumbot.adaptation._verdict import verdict
 from jumbot.data._content import domain_hash
 from jumbot.data._domain import Domain
@@ -209,7 +210,7 @@ def _make_search(
     data = read_data(given, reading)
     check_used(reading, given, data)
     config = make_config(data.source, "jumbot", recipe, {**options, "seed": limits.seed})
-    variants = candidates(config.recipe, _task_of(data.source))[: limits.runs]
+    variants = candidates(config.recipe, task_of(data.source).name)[: limits.runs]
     seen = _as_the_network_takes_it(data, config)
     return Search(folder, Pair("tune", *data), *seen, variants, config, options, limits)
 
@@ -241,16 +242,10 @@ def _check_folder(folder: Path) -> None:
 
 def _as_the_network_takes_it(data: ReadData, config: RunConfig) -> tuple[Domain, Domain]:
     """Source and target; features of a frozen backbone are extracted here, once for all candidates."""
-    from jumbot.adaptation._domains import Domains
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         found = Domains(data._replace(labelled_target=None), config)
         return found.source, found.target.unlabelled()
-
-
-def _task_of(source: Domain) -> TaskName:
-    return "classification" if source.values is None else "regression"
 
 
 def _begin(search: Search) -> dict[str, Any]:
@@ -272,13 +267,7 @@ def _begin(search: Search) -> dict[str, Any]:
                     f"out: {search.out} was started with another {name} ({old[name]}, now {value}); tune with the "
                     "same, or choose another name."
                 )
-    record = {
-        "format": FORMAT,
-        "jumbot": jumbot.__version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": search.limits.command,
-        **same,
-    }
+    record = {"format": FORMAT, **stamp(search.limits.command), **same}
     if not file.exists():
         write(file, convert(record, Tuning, file))
     return record

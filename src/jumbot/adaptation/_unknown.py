@@ -26,6 +26,7 @@ _FOLDS = 3
 _EFFECTIVE, _ITERATIONS = 20.0, 200  # of a logistic regression: its C times the number of columns
 _SOURCE = 2000  # samples of the source that others are compared with
 _PART = 4096
+_COLUMNS = ("unknown", "unknown_score")
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,12 +124,18 @@ def mark_unknown(model: Model, domains: Domains, seed: int) -> Unknown:
     return combine((surprise, unexplained(there, here)), (own, unexplained(here, here, own=True)))
 
 
+def is_marked(file: Path) -> bool:
+    """Whether predictions have the columns of `write_marks`, as those of a run that was finished before."""
+    with file.open(newline="", encoding="utf-8") as opened:
+        return _COLUMNS[0] in next(csv.reader(opened))
+
+
 def write_marks(file: Path, found: Unknown) -> None:
     """Add the columns `unknown` and `unknown_score` to predictions."""
     with file.open(newline="", encoding="utf-8") as opened:
         head, *rows = list(csv.reader(opened))
     with replacing(file) as part, part.open("w", newline="", encoding="utf-8") as opened:
         writer = csv.writer(opened, lineterminator="\n")
-        writer.writerow([*head, "unknown", "unknown_score"])
+        writer.writerow([*head, *_COLUMNS])
         for row, marked, score in zip(rows, found.marked, found.score, strict=True):
             writer.writerow([*row, int(marked), f"{score:.4f}"])

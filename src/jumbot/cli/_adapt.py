@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from jumbot._base.options import Positive
-from jumbot._settings.places import check_run_place, first_process, needed_start, settings_file
+from jumbot._settings.places import CONFIG, check_run_place, first_process, needed_start, settings_file
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import METHOD, TrainingData, every_option, groups, reading
-from jumbot.cli._terminal import say
+from jumbot.cli._run_options import METHOD, DataOptions, groups, reading
+from jumbot.cli._terminal import say, summary
 from jumbot.errors import NegativeTransferWarning, Stopped
 from jumbot.methods import METHODS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapt(TrainingData, Command):
+class Adapt(DataOptions, Command):
     """Train a classifier on a labelled source and adapt it to a target whose labels training never sees."""
 
     examples: ClassVar = (
@@ -75,8 +75,6 @@ def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Adapt,
         arguments,
-        "jumbot adapt",
-        every_option(),
         lambda given: groups([given.get("method") or "jumbot"], given.get("recipe")),
     )
     known = wanted.config is not None or wanted.resume
@@ -94,7 +92,6 @@ def main(arguments: Sequence[str]) -> int:
     from jumbot._base.distributed import group
     from jumbot.adaptation._adapt import adapt
     from jumbot.adaptation._training.accelerator import keep_freed_memory
-    from jumbot.cli._terminal import summary
 
     keep_freed_memory()
     given = {} if wanted.source is None else reading(wanted, Reading)
@@ -120,7 +117,7 @@ def main(arguments: Sequence[str]) -> int:
                 **changes,
             )
     except KeyboardInterrupt as stop:
-        begun = (wanted.out / "config.json").exists()
+        begun = (wanted.out / CONFIG).exists()
         how = [str(stop)] * bool(str(stop)) + ["pass --resume to continue it" if begun else "nothing was begun"]
         raise Stopped("; ".join(how), getattr(stop, "signal", signal.SIGINT)) from stop
     if group()[0] == 0:

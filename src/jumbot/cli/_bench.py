@@ -25,7 +25,7 @@ class Bench(Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Bench, arguments, "jumbot bench")
+    wanted = parse(Bench, arguments)
     if not Path("benchmarks/__main__.py").exists():
         raise ArgumentError("there are no benchmarks here; run this in a clone of the repository, after make setup.")
     command = [sys.executable, "-m", "benchmarks", *(["--quick"] if wanted.quick else [])]

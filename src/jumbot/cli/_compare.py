@@ -12,16 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from jumbot._base.files import write_text
+from jumbot._base.files import drawn, time_for_a_page, write_text
 from jumbot._base.options import Count, Positive
+from jumbot._base.progress import progress
 from jumbot._settings.places import check_comparison_place
 from jumbot._settings.reading import Reading
 from jumbot.adaptation._config import check_changes
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import TrainingData, every_option, groups, reading
+from jumbot.cli._run_options import DataOptions, groups, reading
 from jumbot.cli._terminal import say
 from jumbot.methods import METHODS
 
@@ -32,7 +33,7 @@ THREE = ("source-only", "deepjdot", "jumbot")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(TrainingData, Command):
+class Compare(DataOptions, Command):
     """Train several methods and seeds on the same data and print a table; finished runs are reused."""
 
     examples: ClassVar = (
@@ -81,8 +82,6 @@ def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Compare,
         arguments,
-        "jumbot compare",
-        every_option(),
         lambda given: groups([read_variant(m).method for m in given.get("methods") or THREE], given.get("recipe")),
     )
     with usage_errors({"methods", "recipe", *changes}):
@@ -146,8 +145,6 @@ def _say_what_is_missing(record: dict[str, Any]) -> None:
 
 def _write_reports(folders: Sequence[Path], begun: float, seconds: float) -> None:
     """A report for every run that has none, as long as there is time."""
-    from jumbot._base.files import drawn, time_for_a_page
-    from jumbot._base.progress import progress
     from jumbot.report._adaptation import write_report
 
     with progress(len(folders), "reports", least=1, slow=True) as advance:
@@ -161,10 +158,7 @@ def _write_tables(
     wanted: Compare, record: dict[str, Any], pairs: Sequence[Pair], folders: Sequence[Path]
 ) -> Path | None:
     """Print and write the table, and the page of all runs, whose path is returned."""
-    from jumbot._base.files import drawn
-    from jumbot._base.progress import progress
-    from jumbot.adaptation._grid import evidence_of
-    from jumbot.adaptation._runs.folder import accuracies, numbers_table, rules_table
+    from jumbot.adaptation._grid import accuracies, evidence_of, numbers_table, rules_table
     from jumbot.report._adaptation import write_report
     from jumbot.report._comparison import draw_comparison, format_table
     from jumbot.report._top import format_evidence

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from jumbot._base.options import Options
 from jumbot.adaptation._config import PARTS
+from jumbot.cli._app import COMMANDS
 from jumbot.cli._arguments import Argument, Entry, Option, entries, flag
 from jumbot.cli._help import Command, command_class, field_docs
 from jumbot.cli._parsing import parse
@@ -36,7 +37,7 @@ class Completion(Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    shell = parse(Completion, arguments, "jumbot completion").shell
+    shell = parse(Completion, arguments).shell
     print(fish() if shell == "fish" else (ZSH if shell == "zsh" else "") + bash(), end="")
     return 0
 
@@ -57,8 +58,6 @@ def bash() -> str:
 
     Options that several commands have in common are written once: a case may name several of them.
     """
-    from jumbot.cli._app import COMMANDS
-
     flags: dict[str, list[str]] = defaultdict(list)
     values: dict[str, list[str]] = defaultdict(list)
     places: dict[str, list[str]] = defaultdict(list)
@@ -82,8 +81,6 @@ def bash() -> str:
 
 def fish() -> str:
     """The script, with a description of each command and option."""
-    from jumbot.cli._app import COMMANDS
-
     lines = [
         f"complete -c jumbot -f -n __fish_use_subcommand -a {name} -d {shlex.quote(what)}"
         for name, what in COMMANDS.items()

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from jumbot._base.files import drawn
 from jumbot._base.options import Count, Seed
+from jumbot._base.progress import progress
 from jumbot._base.text_tables import mean_and_deviation
 from jumbot._settings.places import check_comparison_place
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import share_changes
 from jumbot.cli._arguments import Option
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse, usage_errors
@@ -48,18 +50,15 @@ class Demo(Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Demo, arguments, "jumbot demo")
+    wanted = parse(Demo, arguments)
     with usage_errors({"methods"}):
         share_changes(wanted.methods, "embedded", {})
     check_comparison_place(wanted.out)
     from rich.console import Console
     from rich.table import Table
 
-    from jumbot._base.files import drawn
-    from jumbot._base.progress import progress
-    from jumbot.adaptation._grid import compare
+    from jumbot.adaptation._grid import accuracies, compare, folder_of
     from jumbot.adaptation._queue import Pair
-    from jumbot.adaptation._runs.folder import accuracies
     from jumbot.adaptation._training.accelerator import keep_freed_memory
     from jumbot.data.embedded import embedded
     from jumbot.report._adaptation import write_report
@@ -89,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
     Console().print(table)
     for folder, why in record["failed"].items():
         say(f"jumbot demo: {folder}: {why}", sys.stderr)
-    folders = [wanted.out / r["task"] / read_variant(r["method"]).folder / f"seed{r['seed']}" for r in record["runs"]]
+    folders = [folder_of(wanted.out, row["task"], row["method"], row["seed"]) for row in record["runs"]]
     page = None
     if folders:
         with progress(None, "report", slow=True):

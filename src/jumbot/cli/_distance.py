@@ -87,7 +87,7 @@ class Distance(MinibatchLoss):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Distance, arguments, "jumbot distance")
+    wanted = parse(Distance, arguments)
     loss = wanted.loss_options()
     import jumbot
     from jumbot._base.distributed import group

@@ -49,7 +49,7 @@ class Doctor(Command):
 
 def main(arguments: Sequence[str]) -> int:
     if arguments:  # without options it runs even if tyro is missing
-        parse(Doctor, arguments, "jumbot doctor")
+        parse(Doctor, arguments)
     return min(examine(), 1)
 
 

@@ -32,7 +32,7 @@ class Evaluate(ReadingOptions, RunCommand):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Evaluate, arguments, "jumbot evaluate")
+    wanted = parse(Evaluate, arguments)
     model = wanted.load()
     found = model.evaluate(wanted.data, **reading(wanted))
     if wanted.json:

@@ -28,14 +28,15 @@ class Export(RunCommand):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Export, arguments, "jumbot export")
+    wanted = parse(Export, arguments)
     if wanted.file.exists():
         raise ArgumentError(f"{wanted.file}: already exists; choose another name.")
     model = wanted.load()
     from jumbot.adaptation._export import describe
+    from jumbot.data._column_kinds import few
 
     model.export(wanted.file)
     description = describe(model)
     say(f"model: {wanted.file}, checked with batches of two sizes\nin: {description['input']}")
-    say(f"out: {description['output']} ({', '.join(model.classes[:5])}{', ...' * (len(model.classes) > 5)})")
+    say(f"out: {description['output']} ({few(model.classes, 5)})")
     return 0

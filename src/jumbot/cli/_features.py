@@ -51,7 +51,7 @@ class Features(Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Features, arguments, "jumbot features")
+    wanted = parse(Features, arguments)
     check_places(wanted.source)
     with usage_errors({"out"}):
         check_table_place(wanted.out)

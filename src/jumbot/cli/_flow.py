@@ -48,7 +48,7 @@ class Flow(MinibatchLoss):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Flow, arguments, "jumbot flow")
+    wanted = parse(Flow, arguments)
     loss = wanted.loss_options()
     import numpy as np
 

@@ -78,11 +78,11 @@ class Group:
     defaults: Mapping[str, str]
 
 
-def show_help(tyro: Any, command: type[Command], prog: str, groups: Sequence[Group]) -> None:
+def show_help(tyro: Any, command: type[Command], groups: Sequence[Group]) -> None:
     """Print the page, through the user's pager where it is longer than the terminal."""
     width = min(shutil.get_terminal_size().columns, WIDEST)
     words = " ".join((command.__doc__ or "").split())
-    parts = [_usage(command, prog), *textwrap.wrap(words, width), ""]
+    parts = [_usage(command), *textwrap.wrap(words, width), ""]
     parts += ["examples:", *(f"  # {what}\n  {typed}" for what, typed in command.examples), ""]
     parts += _boxes(tyro, command, groups)
     parts += listed(command.listed, width)
@@ -112,12 +112,12 @@ def shown_default(value: Any) -> str:
     return "yes" if value is True else str(value)
 
 
-def _usage(command: type[Command], prog: str) -> str:
+def _usage(command: type[Command]) -> str:
     known = entries(command)
     places = [entry.metavar for entry in known.values() if isinstance(entry.marker, Argument)]
     needed = [f"{flag(n)} {e.metavar}" for n, e in known.items() if e.required and not isinstance(e.marker, Argument)]
     options = ["[OPTIONS]"] * (command.trains or len(known) > len(places) + len(needed))
-    return " ".join(["usage:", prog, *places, *needed, *options]) + "\n"
+    return " ".join(["usage: jumbot", command.__name__.lower(), *places, *needed, *options]) + "\n"
 
 
 def _boxes(tyro: Any, command: type[Command], groups: Sequence[Group]) -> list[str]:

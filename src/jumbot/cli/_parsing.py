@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from jumbot._base.options import Options
 from jumbot.cli._arguments import Entry, Option, annotated, entries, flag, optional_keys
 from jumbot.cli._help import Command, Group, show_help
+from jumbot.cli._run_options import every_option
 from jumbot.errors import ArgumentError, need, suggest_option
 
 T = TypeVar("T", bound=Command)
@@ -27,31 +27,27 @@ class UsageError(ArgumentError):
     page = ""
 
 
-def parse(command: type[T], arguments: Sequence[str], prog: str) -> T:
+def parse(command: type[T], arguments: Sequence[str]) -> T:
     """The options of a command that has no others."""
-    return parse_with(command, arguments, prog, (), lambda given: ())[0]
+    return parse_with(command, arguments, lambda given: ())[0]
 
 
 def parse_with(
-    command: type[T],
-    arguments: Sequence[str],
-    prog: str,
-    others: Sequence[type[Options]],
-    shown: Callable[[Mapping[str, Any]], Sequence[Group]],
+    command: type[T], arguments: Sequence[str], shown: Callable[[Mapping[str, Any]], Sequence[Group]]
 ) -> tuple[T, dict[str, Any]]:
-    """The command's own options, and those of `others` that were given.
+    """The command's own options, and those of a run that were given, if it trains.
 
-    `shown` says which of the others the help lists, from what else was given.  Help leaves by SystemExit.
+    `shown` says which of the latter the help lists, from what else was given.  Help leaves by SystemExit.
     """
     tyro = need("tyro", "the command line", "adapt")
-    known = entries(command, *others)
+    known = entries(command, *(every_option() if command.trains else ()))
     words = [word for word in arguments if word not in ("-h", "--help")]
     if len(words) < len(arguments):
         given: dict[str, Any] = {}
         with contextlib.suppress(UsageError):
             given, _ = _split(tyro, known, words)
         with usage_errors(known):
-            show_help(tyro, command, prog, shown(given))
+            show_help(tyro, command, shown(given))
         raise SystemExit(0)
     with usage_errors(known):
         given, unknown = _split(tyro, known, words)

@@ -40,7 +40,7 @@ class Predict(ReadingOptions, RunCommand):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Predict, arguments, "jumbot predict")
+    wanted = parse(Predict, arguments)
     data = wanted.data[0] if len(wanted.data) == 1 else list(wanted.data)
     model = wanted.load()
     how = reading(wanted) | {"coverage": wanted.coverage}

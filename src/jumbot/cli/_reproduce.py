@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from jumbot._base.options import Count, Seed
-from jumbot._paper import ITEMS, ONE_SEED, TRAINED
+from jumbot._paper import ITEMS, ONE_SEED, TRAINED, reproduce
 from jumbot._paper.targets import USUAL_METHODS, check_tasks, data_of_item, of_item, published
-from jumbot.adaptation._runs.variants import read_variant, share_changes
+from jumbot.adaptation._variants import read_variant, share_changes
 from jumbot.cli._arguments import Argument, Option
 from jumbot.cli._help import Command, Group
 from jumbot.cli._parsing import UsageError, parse_with, usage_errors
-from jumbot.cli._run_options import every_option, groups
+from jumbot.cli._run_options import groups
 from jumbot.cli._terminal import say
 from jumbot.errors import suggest
 from jumbot.methods import METHODS
@@ -81,8 +81,6 @@ def main(arguments: Sequence[str]) -> int:
     wanted, changes = parse_with(
         Reproduce,
         arguments,
-        "jumbot reproduce",
-        every_option(),
         _options_of,
     )
     given: dict[str, Any] = {name: value for name in OWN if (value := getattr(wanted, name)) not in (None, ())}
@@ -95,7 +93,6 @@ def main(arguments: Sequence[str]) -> int:
     with usage_errors({"methods", "tasks", *changes}):
         check_tasks(data_of_item(wanted.item, wanted.tasks), wanted.tasks)
         share_changes(wanted.methods or tuple(METHODS), data_of_item(wanted.item), changes)
-    from jumbot._paper import reproduce
     from jumbot.adaptation._training.accelerator import keep_freed_memory
 
     keep_freed_memory()

@@ -57,7 +57,7 @@ def _words(by_recipe: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingData(Reading):
+class DataOptions(Reading):
     """Sources, target, and target labels to evaluate or to train on; each command describes the first two itself."""
 
     source: str | None

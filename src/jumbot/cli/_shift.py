@@ -62,7 +62,7 @@ class Shift(Reading, Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted = parse(Shift, arguments, "jumbot shift")
+    wanted = parse(Shift, arguments)
     check_places(wanted.reference, wanted.current)
     if wanted.out is not None and wanted.out.suffix != ".html":
         raise ArgumentError(f"out must be the name of a page that ends in .html, got {str(wanted.out)!r}.")

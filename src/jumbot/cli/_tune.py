@@ -11,16 +11,16 @@ from typing import Annotated, ClassVar
 from jumbot._base.options import Count, Positive, Seed
 from jumbot._settings.places import check_tuning_place
 from jumbot._settings.reading import Reading
-from jumbot.adaptation._candidates import Candidates, check_shared
+from jumbot.adaptation._variants import Candidates, check_shared
 from jumbot.cli._arguments import Argument
 from jumbot.cli._help import Command
 from jumbot.cli._parsing import parse_with, usage_errors
-from jumbot.cli._run_options import TrainingData, every_option, groups, reading
+from jumbot.cli._run_options import DataOptions, groups, reading
 from jumbot.cli._terminal import say
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tune(TrainingData, Command):
+class Tune(DataOptions, Command):
     """Try fifteen candidates (eight for regression), including no adaptation, and pick one without target labels."""
 
     examples: ClassVar = (
@@ -62,9 +62,7 @@ class Tune(TrainingData, Command):
 
 
 def main(arguments: Sequence[str]) -> int:
-    wanted, changes = parse_with(
-        Tune, arguments, "jumbot tune", every_option(), lambda given: groups(["jumbot"], given.get("recipe"))[1:]
-    )
+    wanted, changes = parse_with(Tune, arguments, lambda given: groups(["jumbot"], given.get("recipe"))[1:])
     with usage_errors({"recipe", *changes}):
         check_shared(wanted.recipe, changes, wanted.task)
     wanted.check_places()

@@ -1,7 +1,7 @@
 """Crops and flips of image batches: applied between resizing and scaling in `InputFormat.apply`.
 
-Every transform maps `(b, c, h, w)` images in [0, 1] and a generator to images: random with the generator (training),
-the same every time with None (evaluation). They are value types, so that a cache can distinguish them.
+Every transform maps `(b, c, h, w)` images in [0, 1] and a generator, which is None in evaluation, to images.  They are
+value types, so that a cache can distinguish them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from torch import Tensor
 
 from jumbot._base.options import check_word
 from jumbot.data._images import resize
+from jumbot.data._inputs import Transform
 from jumbot.errors import ArgumentError
 
-Transform = Callable[[Tensor, np.random.Generator | None], Tensor]
+Augmentation = Callable[[Tensor, np.random.Generator], Tensor]
 RESIZED = 256
 """Side to which the image recipes resize photographs before cropping."""
 CROPPED = 224
@@ -45,13 +46,11 @@ class CentreCrop:
 
 @dataclass(frozen=True)
 class RandomCrop:
-    """A square of `size` pixels at a place drawn uniformly for each image; the middle in evaluation."""
+    """A square of `size` pixels at a place drawn uniformly for each image."""
 
     size: int
 
-    def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        if rng is None:
-            return CentreCrop(self.size)(images)
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         height, width = _room(images, self.size)
         tops, lefts = rng.integers(height + 1, size=len(images)), rng.integers(width + 1, size=len(images))
         return torch.stack(
@@ -64,7 +63,7 @@ class RandomCrop:
 
 @dataclass(frozen=True)
 class RandomResizedCrop:
-    """A part of each image, resized to `size` x `size`; the middle `size` pixels in evaluation.
+    """A part of each image, resized to `size` x `size`.
 
     The part has a share of the area drawn uniformly from `scale` and an aspect w/h whose logarithm is uniform on
     `ratio`, at a uniform place. Ten draws that do not fit in the image leave its largest middle part of allowed aspect.
@@ -74,9 +73,7 @@ class RandomResizedCrop:
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
 
-    def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        if rng is None:
-            return CentreCrop(self.size)(images)
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         parts = []
         for image in images:
             top, left, height, width = self.draw(image.shape[-2], image.shape[-1], rng)
@@ -103,11 +100,9 @@ class RandomResizedCrop:
 
 @dataclass(frozen=True)
 class RandomFlip:
-    """Left and right exchanged, each image with probability 1/2; never in evaluation."""
+    """Left and right exchanged, each image with probability 1/2."""
 
-    def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        if rng is None:
-            return images
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         chosen = torch.from_numpy(rng.random(len(images)) < 0.5)
         return torch.where(chosen[:, None, None, None], images.flip(-1), images)
 
@@ -142,9 +137,9 @@ class Chain:
     torch.Size([1, 3, 224, 224])
     """
 
-    transforms: tuple[Transform, ...]
+    transforms: tuple[Augmentation, ...]
 
-    def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+    def __call__(self, images: Tensor, rng: np.random.Generator) -> Tensor:
         for transform in self.transforms:
             images = transform(images, rng)
         return images
@@ -164,7 +159,7 @@ class Resize:
 class Phases:
     """One transform for training, another one for evaluation."""
 
-    training: Transform
+    training: Augmentation
     evaluation: Transform
 
     def __call__(self, images: Tensor, rng: np.random.Generator | None = None) -> Tensor:
@@ -185,7 +180,7 @@ def make_transform(augment: str, views: str, size: int = CROPPED) -> Phases:
         "centre-crop": CentreCrop(size),
         "ten-crop": TenCrop(size),
     }
-    trainings: dict[str, Transform] = {
+    trainings: dict[str, Augmentation] = {
         "none": Resize(size) if views == "whole" else CentreCrop(size),
         "crop": Chain((RandomCrop(size), RandomFlip())),
         "resized-crop": Chain((RandomResizedCrop(size), RandomFlip())),

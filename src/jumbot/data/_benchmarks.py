@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from jumbot.data._column_kinds import few
+from jumbot.data._column_kinds import few, squeezed
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._folders import from_list, load_folder
+from jumbot.data._labels import class_order
 from jumbot.errors import ArgumentError, suggest
 
 
@@ -42,12 +43,10 @@ class Benchmark:
 
     def part(self, name: str) -> Part:
         """The domain of that name; an unambiguous prefix is enough ("A", "real")."""
-        plain = _spelled_alike(name)
-        names = [{_spelled_alike(n) for n in (part.name, *part.folders)} for part in self.parts]
-        exact = [part for part, known in zip(self.parts, names, strict=True) if plain in known]
-        begun = [
-            p for p, known in zip(self.parts, names, strict=True) if plain and any(k.startswith(plain) for k in known)
-        ]
+        plain = squeezed(name)
+        names = {part: {squeezed(known) for known in (part.name, *part.folders)} for part in self.parts}
+        exact = [part for part, known in names.items() if plain in known]
+        begun = [part for part, known in names.items() if plain and any(each.startswith(plain) for each in known)]
         for found in (exact, begun):
             if len(found) == 1:
                 return found[0]
@@ -129,7 +128,7 @@ def load_benchmark(
     Traceback (most recent call last):
     jumbot.errors.ArgumentError: benchmark: 'office-hme' is not known; did you mean 'office-home'? Known: ...
     """
-    facts = BENCHMARKS.get(_spelled_alike(benchmark, "-"))
+    facts = next((facts for name, facts in BENCHMARKS.items() if squeezed(name) == squeezed(benchmark)), None)
     if facts is None:
         raise ArgumentError(f"benchmark: {benchmark!r} is not known; {suggest(benchmark, BENCHMARKS)}")
     root = Path(root).expanduser()
@@ -163,7 +162,7 @@ def partial_classes(spec: str | Sequence[str], classes: Sequence[str]) -> tuple[
     >>> partial_classes("first:2", ["cat", "ant", "bee"]), partial_classes("cat, bee", ["cat", "ant", "bee"])
     (('ant', 'bee'), ('bee', 'cat'))
     """
-    known = sorted(classes, key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
+    known = sorted(classes, key=class_order)
     if isinstance(spec, str) and spec.startswith("first:"):
         text = spec.removeprefix("first:").strip()
         if not text.isdecimal() or not 1 <= int(text) <= len(known):
@@ -244,7 +243,7 @@ def _from_features(archive: Path, parts: Sequence[Part]) -> dict[str, Domain]:
     classes, codes = np.unique(labels, return_inverse=True)
     found = {}
     for part in parts:
-        rows = np.isin([_spelled_alike(str(name)) for name in domains], [_spelled_alike(name) for name in part.folders])
+        rows = np.isin([squeezed(str(name)) for name in domains], [squeezed(name) for name in part.folders])
         if not rows.any():
             present = few(np.unique(domains).astype(str).tolist(), 8)
             raise ArgumentError(f"{archive}: contains no rows of {part.name}; its domains are {present}.")
@@ -274,19 +273,19 @@ def _compare(title: str, name: str, found: int, published: int) -> None:
 
 def _folder(root: Path, part: Part) -> Path | None:
     """Its folder, spelt as in any of the archives, directly in `root` or one level below."""
-    wanted = {_spelled_alike(name) for name in part.folders}
-    for place in (root, *sorted(p for p in root.iterdir() if p.is_dir() and _spelled_alike(p.name) in _WRAPPERS)):
+    wanted = {squeezed(name) for name in part.folders}
+    for place in (root, *sorted(p for p in root.iterdir() if p.is_dir() and squeezed(p.name) in _WRAPPERS)):
         for folder in sorted(place.iterdir()):
-            if folder.is_dir() and _spelled_alike(folder.name) in wanted:
+            if folder.is_dir() and squeezed(folder.name) in wanted:
                 inner = folder / "images"  # Office's own archives hold amazon/images/class
                 return inner if inner.is_dir() else folder
     return None
 
 
 def _list(root: Path, part: Part) -> Path | None:
-    wanted = {_spelled_alike(name) + ending for name in part.folders for ending in ("", "list", "imagelist")}
+    wanted = {squeezed(name) + ending for name in part.folders for ending in ("", "list", "imagelist")}
     for file in sorted(root.glob("*.txt")):
-        if _spelled_alike(file.stem) in wanted:
+        if squeezed(file.stem) in wanted:
             return file
     folder = _folder(root, part)
     inside = folder / "image_list.txt" if folder is not None else None
@@ -297,8 +296,4 @@ def _get(facts: Benchmark) -> str:
     return f"Get {facts.title} from {facts.homepage} and unpack it so that there is one folder per domain."
 
 
-def _spelled_alike(name: str, between: str = "") -> str:
-    return name.strip().lower().replace("_", " ").replace("-", " ").replace(" ", between)
-
-
-_WRAPPERS = {"images", *(_spelled_alike(name) for name in BENCHMARKS), "officehomedataset10072016", "officehomedataset"}
+_WRAPPERS = {"images", *(squeezed(name) for name in BENCHMARKS), "officehomedataset10072016", "officehomedataset"}

@@ -68,39 +68,24 @@ class Column:
             return self.text.numbers(
                 [plain_text(v) if k else None for v, k in zip(values, values.notna(), strict=True)]
             )
-        if self.categories is None:
-            odd = None
-            if kind_of_column(values) != "numbers":  # numbers may be stored as text, or declared as categories
-                there = zip(values, values.notna(), strict=True)
-                odd = next((i for i, (value, known) in enumerate(there) if known and number_in(value) is None), None)
-            if odd is not None:
-                raise ArgumentError(
-                    f"{name}: column {column!r} contains numbers in the source and {values.iloc[odd]!r} in "
-                    f"{table.where(odd)}; leave missing numbers empty.",
-                    remedy={"drop": (column,)},
-                )
-            if self.fill is not None and values.isna().all():
-                remark_on_column(
-                    f"{name}: column {column!r} is empty; it is replaced by {self.fill:g}, the source's median.",
-                    "are empty",
-                )
-            return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
-        codes, distinct = pandas().factorize(values)
-        texts = [plain_text(value) for value in distinct]
-        position = {category: i for i, category in enumerate(self.categories)}
-        unknown = [text for text in texts if text not in position]
-        if unknown:
-            listed = ", ".join(repr(text) for text in unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-            remark_on_column(
-                f"{name}: column {column!r} has values that the source lacks ({listed}); they are treated as none of "
-                f"its categories.",
-                "have values that the source lacks",
+        if self.categories is not None:
+            return _one_hot(values, self.categories, column, name)
+        odd = None
+        if kind_of_column(values) != "numbers":  # numbers may be stored as text, or declared as categories
+            there = zip(values, values.notna(), strict=True)
+            odd = next((i for i, (value, known) in enumerate(there) if known and number_in(value) is None), None)
+        if odd is not None:
+            raise ArgumentError(
+                f"{name}: column {column!r} contains numbers in the source and {values.iloc[odd]!r} in "
+                f"{table.where(odd)}; leave missing numbers empty.",
+                remedy={"drop": (column,)},
             )
-        places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
-        encoded = np.zeros((len(values), len(self.categories)), np.float32)
-        known = np.flatnonzero(places >= 0)
-        encoded[known, places[known]] = 1
-        return encoded
+        if self.fill is not None and values.isna().all():
+            remark_on_column(
+                f"{name}: column {column!r} is empty; it is replaced by {self.fill:g}, the source's median.",
+                "are empty",
+            )
+        return _finite(numbers_of(values), self.fill, table, column, name)[:, None]
 
     def _of_dates(self, table: Table, column: str, name: str) -> np.ndarray:
         assert self.dates is not None
@@ -222,6 +207,26 @@ class Columns:
             )
         if self.named:
             remark_by_place(name, self.names, True)
+
+
+def _one_hot(values: Any, categories: tuple[str, ...], column: str, name: str) -> np.ndarray:
+    """A feature for each category; zeros for a value that is missing or none of them."""
+    codes, distinct = pandas().factorize(values)
+    texts = [plain_text(value) for value in distinct]
+    position = {category: i for i, category in enumerate(categories)}
+    unknown = [text for text in texts if text not in position]
+    if unknown:
+        remark_on_column(
+            f"{name}: column {column!r} has values that the source lacks ({few([repr(t) for t in unknown], 5)}); "
+            "they are treated as none of its categories.",
+            "have values that the source lacks",
+            stacklevel=3,
+        )
+    places = np.array([*(position.get(text, -1) for text in texts), -1])[codes]
+    encoded = np.zeros((len(values), len(categories)), np.float32)
+    known = np.flatnonzero(places >= 0)
+    encoded[known, places[known]] = 1
+    return encoded
 
 
 def _finite(numbers: np.ndarray, fill: float | None, table: Table, column: str, name: str) -> np.ndarray:

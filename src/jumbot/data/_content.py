@@ -43,7 +43,7 @@ def domain_hash(domain: Domain) -> str | None:
     while isinstance(samples, SubsetSamples):
         samples = samples.samples
     if isinstance(samples, JoinedSamples):
-        hashes = [domain_hash(Domain(name, part)) for name, part in zip(domain.sources, samples.parts, strict=True)]
+        hashes = [domain_hash(Domain(name, part)) for name, part in zip(samples.names, samples.parts, strict=True)]
         if None in hashes:
             return None
     elif not isinstance(samples, ArraySamples | PictureSamples | TableSamples):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from jumbot.data._column_kinds import number_in
 from jumbot.data._frames import NOTHING, Table, check_distinct, checked, may_hold_texts, pandas, words_of
 from jumbot.data._remarks import remark
 from jumbot.errors import ArgumentError
@@ -148,7 +149,7 @@ def _codes(frame: Any, parse: Callable[..., Any]) -> Iterator[str]:
 def names_in(first: list[str], decimal_comma: bool, name: str) -> list[str] | None:
     """The column names, if the first line contains them."""
     fields = [field.strip() for field in first]
-    numbers = [_number(field.replace(",", ".") if decimal_comma else field) for field in fields]
+    numbers = [number_in((field.replace(",", ".") if decimal_comma else field) or "nan") for field in fields]
     counted = [field for field in fields if field] == [str(i) for i in range(len(fields) - (not fields[0]))]
     if None not in numbers and not (counted and len(fields) > 2):  # the default names of pandas
         return None
@@ -215,13 +216,6 @@ def _fields(
             if line != "\n":
                 fields = fields or line.rstrip("\n").split(separator)
                 yield number, fields, line.count(separator) + 1
-
-
-def _number(field: str) -> float | None:
-    try:
-        return float(field) if field else float("nan")
-    except ValueError:
-        return None
 
 
 def _with_decimal_points(frame: Any, path: Path) -> Any:

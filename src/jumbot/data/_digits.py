@@ -17,6 +17,7 @@ from jumbot.data._arrays import from_arrays
 from jumbot.data._domain import Domain
 from jumbot.data._folders import images_below
 from jumbot.data._images import decode
+from jumbot.data._torchvision import import_torchvision
 from jumbot.errors import ArgumentError, JumbotError, MissingPackageError
 
 FILES = {
@@ -290,8 +291,6 @@ def _download(name: str, split: str, place: Path) -> str:
     except (OSError, ValueError) as error:
         return f"there is no network to download it ({error})"
     try:
-        from jumbot.data._torchvision import import_torchvision
-
         datasets = import_torchvision().datasets
         place.mkdir(parents=True, exist_ok=True)
         if name == "svhn":

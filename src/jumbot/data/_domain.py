@@ -122,11 +122,19 @@ class SubsetSamples:
 
 
 class JoinedSamples:
-    """Several samples, one after the other; nothing is copied."""
+    """Several samples, one after the other, and the name of each; nothing is copied.
 
-    def __init__(self, parts: Sequence[Samples], kind: str) -> None:
-        self.parts, self.kind = tuple(parts), kind
-        self.ends = np.cumsum([len(part) for part in parts])
+    Those that are joined themselves are taken part by part.
+    """
+
+    def __init__(self, parts: Sequence[Samples], names: Sequence[str], kind: str) -> None:
+        self.parts: list[Samples] = []
+        self.names: list[str] = []
+        for part, name in zip(parts, names, strict=True):
+            self.parts += part.parts if isinstance(part, JoinedSamples) else [part]
+            self.names += part.names if isinstance(part, JoinedSamples) else [name]
+        self.kind = kind
+        self.ends = np.cumsum([len(part) for part in self.parts])
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -155,6 +163,23 @@ def sample_shape(samples: Samples) -> tuple[int, ...]:
     """Shape of one sample: the attribute `shape` if there is one, otherwise that of the first sample."""
     shape = getattr(samples, "shape", None)
     return tuple(shape if shape is not None else samples.batch(np.arange(1)).shape[1:])
+
+
+def drawn_rows(count: int, most: int, seed: int | Sequence[int] = 0) -> np.ndarray:
+    """At most `most` of the numbers below `count`, in their order; the same ones for the same seed."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+
+
+def even_rows(count: int, most: int) -> np.ndarray:
+    """At most `most` of the numbers below `count`, as far apart as they can be.
+
+    >>> even_rows(101, 3), even_rows(2, 9)
+    (array([  0,  50, 100]), array([0, 1]))
+    """
+    found: np.ndarray = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
+    return found
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from jumbot.data._domain import even_rows
 from jumbot.errors import ArgumentError, need
 
 Order = Literal["ymd", "dmy", "mdy"]
@@ -219,7 +220,7 @@ def find_texts(values: Sequence[Any]) -> Texts | None:
     (('text 1', 'text 2', 'text 3'), (2, 3))
     """
     sparse = need("scipy.sparse", "text", "adapt")
-    rows = np.unique(np.linspace(0, len(values) - 1, min(_ROWS, len(values))).round().astype(int))
+    rows = even_rows(len(values), _ROWS)
     counts = sparse.vstack(list(_counts([values[row] for row in rows], BUCKETS)), format="csr")
     present = np.diff(counts.indptr) > 0
     if not present.any():

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from jumbot.data._domain import Samples
+from jumbot.data._domain import Samples, even_rows
 from jumbot.errors import ArgumentError, MissingPackageError, need
 
 _THREADS = 4
@@ -54,10 +54,8 @@ def read_images(
     rng: np.random.Generator | None = None,
 ) -> Tensor:
     """float32 `(b, channels, *size)` in [0, 1]: files are decoded at that size, arrays are resized."""
-    read = getattr(samples, "read", None)
-    if read is not None:
-        images: Tensor = read(indices, size, channels)
-        return images
+    if isinstance(samples, PictureSamples):
+        return samples.read(indices, size, channels)
     return resize(match_channels(samples.batch(indices, rng), channels), size)
 
 
@@ -129,8 +127,8 @@ def doubtful_white(samples: PictureSamples) -> str | None:
     >>> doubtful_white(OpenSamples([PIL.Image.fromarray(np.full((8, 6), 4000, np.uint16))]))
     'contains 16-bit images with values up to 4000, although 65535 is white: almost black. If they have 12 bits, ...
     """
-    rows = np.unique(np.linspace(0, len(samples) - 1, _LOOKED_AT).round().astype(int))
-    found = [fact for fact in map(samples.brightest, rows.tolist()) if fact is not None]
+    rows = even_rows(len(samples), _LOOKED_AT).tolist()
+    found = [fact for fact in map(samples.brightest, rows) if fact is not None]
     whites, most = sorted({white for white, _ in found}), max((most for _, most in found), default=0)
     if len(whites) > 1:
         return (
@@ -233,7 +231,7 @@ class OpenSamples(PictureSamples):
     def __init__(self, images: Any, rows: np.ndarray | None = None) -> None:
         self.images, self.rows = images, np.arange(len(images)) if rows is None else rows
         # of a data set that decodes its pictures only a few are read; different sizes are handled in each batch
-        some = self.rows[np.unique(np.linspace(0, len(self.rows) - 1, _LOOKED_AT).round().astype(int))]
+        some = self.rows[even_rows(len(self.rows), _LOOKED_AT)]
         facts = [picture_facts(images[int(i)]) for i in (self.rows if isinstance(images, list) else some)]
         super().__init__(np.array([fact[:2] for fact in facts]), np.array([fact[2] for fact in facts]))
 

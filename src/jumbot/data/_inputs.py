@@ -121,7 +121,7 @@ class InputFormat(Checked):
         crops and flips on `(b, c, h, w)` in [0, 1], random where `rng` is given."""
         if isinstance(domain.samples, JoinedSamples):
             parts = [self.apply(part, transform).samples for part in parts_of(domain)]
-            return domain.with_samples(JoinedSamples(parts, self.kind))
+            return domain.with_samples(JoinedSamples(parts, domain.samples.names, self.kind))
         self._check(domain)
         return domain.with_samples(FormattedSamples(self.numbers(domain), self, transform))
 
@@ -191,6 +191,12 @@ class InputFormat(Checked):
             raise ArgumentError(f"{domain.name}: contains {found} where {wanted} are expected.")
 
 
+def unscaled(pictures: Tensor, format: InputFormat) -> Tensor:
+    """Pictures before `InputFormat.scale`: in [0, 1], unless they are used as they are."""
+    mean, std = (pictures.new_tensor(values)[:, None, None] for values in PIXELS[format.pixels])
+    return pictures * std + mean
+
+
 class FormattedSamples:
     """Raw samples in an `InputFormat`, converted batch by batch."""
 
@@ -231,7 +237,7 @@ def kind_of(domain: Domain) -> str:
     """ "image", "features", "signal" or "raw"."""
     if (kind := getattr(domain.samples, "kind", None)) is not None:
         return str(kind)
-    if hasattr(domain.samples, "read"):
+    if isinstance(domain.samples, PictureSamples):
         return "image"
     shape = sample_shape(domain.samples)
     if len(shape) == 1:
@@ -248,16 +254,13 @@ def parts_of(domain: Domain) -> list[Domain]:
     """The parts whose samples were joined in a domain; otherwise itself alone."""
     if not isinstance(domain.samples, JoinedSamples):
         return [domain]
-    return [Domain(name, samples) for name, samples in zip(domain.sources, domain.samples.parts, strict=True)]
+    return [Domain(name, samples) for name, samples in zip(domain.samples.names, domain.samples.parts, strict=True)]
 
 
 def largest_size(domain: Domain) -> tuple[int, int]:
     """The greatest height and width of the raw images; files may differ in size."""
-    if len(parts := parts_of(domain)) > 1:
-        sizes = [largest_size(part) for part in parts]
-        return max(h for h, _ in sizes), max(w for _, w in sizes)
-    height, width = getattr(domain.samples, "largest", None) or domain.shape[1:]
-    return height, width
+    sizes = [getattr(part.samples, "largest", None) or part.shape[1:] for part in parts_of(domain)]
+    return max(height for height, _ in sizes), max(width for _, width in sizes)
 
 
 def largest_side(domain: Domain) -> int:
@@ -267,13 +270,13 @@ def largest_side(domain: Domain) -> int:
 
 def image_facts(domain: Domain) -> tuple[int, tuple[int, int] | None]:
     """Channels, and (h, w) if all images agree in it."""
-    if len(parts := parts_of(domain)) > 1:
-        facts = [image_facts(part) for part in parts]
-        return max(count for count, _ in facts), facts[0][1] if len({size for _, size in facts}) == 1 else None
-    if hasattr(domain.samples, "read"):
-        return domain.samples.channels, domain.samples.size  # type: ignore[attr-defined]
-    channels, height, width = domain.shape
-    return channels, (height, width)
+    facts = [
+        (part.samples.channels, part.samples.size)
+        if isinstance(part.samples, PictureSamples)
+        else (part.shape[0], (part.shape[1], part.shape[2]))
+        for part in parts_of(domain)
+    ]
+    return max(count for count, _ in facts), facts[0][1] if len({size for _, size in facts}) == 1 else None
 
 
 def holds_whole(domain: Domain) -> bool:
@@ -283,21 +286,18 @@ def holds_whole(domain: Domain) -> bool:
 
 def check_channels(domain: Domain, channels: int) -> None:
     """Refuse images whose channels cannot be converted to that many."""
-    if len(parts := parts_of(domain)) > 1:
-        for part in parts:
-            check_channels(part, channels)
-        return
-    own = image_facts(domain)[0]
-    if own != channels and own != 1 and (own, channels) != (3, 1):
-        raise ArgumentError(
-            f"{domain.name}: images with {own} channels cannot be converted to {channels}; use channels={own} for "
-            f"both domains, with a backbone that accepts them (backbone='digits', or your own)."
-        )
+    for part in parts_of(domain):
+        own = image_facts(part)[0]
+        if own != channels and own != 1 and (own, channels) != (3, 1):
+            raise ArgumentError(
+                f"{part.name}: images with {own} channels cannot be converted to {channels}; use channels={own} for "
+                f"both domains, with a backbone that accepts them (backbone='digits', or your own)."
+            )
 
 
 def _check_range(domain: Domain) -> None:
-    if hasattr(domain.samples, "read"):
-        return  # files hold bytes
+    if isinstance(domain.samples, PictureSamples):
+        return  # of bytes
     array = getattr(domain.samples, "array", None)
     if array is None:
         array = domain.samples.batch(np.arange(min(len(domain), 32))).numpy()

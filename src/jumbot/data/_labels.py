@@ -44,7 +44,7 @@ def encode_labels(values: Any, name: str = "labels") -> tuple[np.ndarray, tuple[
     else:
         named = np.array(["" if _missing(v) else _class_name(v, name) for v in array.tolist()], dtype=object)
         missing = named == ""
-    present = sorted({*named[~missing].tolist()}, key=_order)
+    present = sorted({*named[~missing].tolist()}, key=class_order)
     index = {text: i for i, text in enumerate(present)}
     return np.array([index.get(text, -1) for text in named], dtype=np.int64), tuple(present)
 
@@ -143,11 +143,12 @@ def joined_dtype(dtypes: Sequence[str | None]) -> str | None:
     return np.result_type(*known).str
 
 
-def _order(text: str) -> tuple[int, int, str]:
+def class_order(name: str) -> tuple[int, int, str]:
+    """By which classes are sorted: numbers first."""
     try:
-        return (0, int(text), text)
+        return (0, int(name), name)
     except ValueError:
-        return (1, 0, text)
+        return (1, 0, name)
 
 
 def match_classes(domain: Domain, classes: Sequence[str]) -> Domain:

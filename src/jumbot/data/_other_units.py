@@ -28,7 +28,6 @@ _LARGEST = 1e150  # squares of larger numbers overflow
 _WIDE = 512  # columns above which only those are looked at whose means differ
 ASKED = "does it use other units than the source?"
 """In every sentence on units."""
-_SHOWN = 5  # columns that are named one by one
 _GROUPS = 5  # of numbers to predict, in the place of classes
 _OF_CLASS = 5  # numbers of a class, below which it cannot represent more of its kind
 _TOO_FEW = 4  # columns, up to which the one in question is also used to find the proportions
@@ -126,8 +125,7 @@ def other_units(
         else:
             continue
         remarks.append(f"column {name} {how} Its median is {np.median(there):.4g} instead of {np.median(here):.4g}.")
-    more = len(remarks) - _SHOWN
-    return [*remarks[:_SHOWN], *([f"{more} more columns differ in the same way."] if more > 0 else [])]
+    return remarks
 
 
 def _explained_by_proportions(

@@ -118,13 +118,12 @@ def prepare(
         )
     if kinds[0] == "features":
         format = _feature_format(source, target, standardise, columns, dates, text)
+        screen_source(source)
+        screen(source, target)
     elif kinds[0] == "image":
         format = _image_format(source, target, size, channels, pixels)
     else:
         format = _tensor_format(source, kinds[0], standardise)
-    if kinds[0] == "features":
-        screen_source(source)
-        screen(source, target)
     return format.apply(source, transform), format.apply(target, transform), format
 
 
@@ -245,7 +244,7 @@ class Attempt:
         own = {field.name for field in fields(Reading)}
         how = {name: getattr(self.reading, name) for name in own & {*remedy}}
         what = {name: getattr(self.encoding, name) or () for name in {*remedy} - own}
-        read, encoded = ({n: v for n, v in joined(old, {n: remedy[n] for n in old}).items()} for old in (how, what))
+        read, encoded = (joined(old, {name: remedy[name] for name in old}) for old in (how, what))
         return replace(self, reading=replace(self.reading, **read), encoding=replace(self.encoding, **encoded))
 
 

@@ -40,12 +40,10 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
     for part in parts:
         if part.labels is None and part.values is None:
             raise ArgumentError(f"{part.name}: has no labels; each source needs them, e.g. as a pair (X, y).")
-    kinds = {part.name: kind_of(part) for part in parts}
-    if len(set(kinds.values())) > 1:
-        raise ArgumentError(
-            "source: " + ", ".join(f"{n} contains {PLURAL[k]}" for n, k in kinds.items()) + "; pass sources of the "
-            "same kind."
-        )
+    kinds = [kind_of(part) for part in parts]
+    if len(set(kinds)) > 1:
+        each = ", ".join(f"{part.name} contains {PLURAL[kind]}" for part, kind in zip(parts, kinds, strict=True))
+        raise ArgumentError(f"source: {each}; pass sources of the same kind.")
     names = tuple(_distinct([name for part in parts for name in part.sources or (part.name,)]))
     classes: tuple[str, ...] = ()
     if parts[0].labels is not None:
@@ -57,7 +55,7 @@ def join_domains(parts: Sequence[Domain]) -> Domain:
         ids = [str(i) for part in parts for i in (part.ids if part.ids is not None else range(len(part)))]
     return Domain(
         " + ".join(names),
-        _joined(parts, kinds[parts[0].name]),
+        _joined(parts, kinds[0]),
         None if parts[0].labels is None else np.concatenate([part.labels for part in parts if part.labels is not None]),
         classes,
         ids,
@@ -112,12 +110,10 @@ def _values(parts: Sequence[Domain]) -> np.ndarray | None:
 def _joined(parts: Sequence[Domain], kind: str) -> Samples:
     tables = [part.samples.table for part in parts if isinstance(part.samples, TableSamples)]
     if not tables:
-        shapes = {part.name: part.shape for part in parts}
-        if kind != "image" and len(set(shapes.values())) > 1:
-            raise ArgumentError(
-                "source: " + ", ".join(f"{n} has samples of shape {s}" for n, s in shapes.items()) + "."
-            )
-        return JoinedSamples([part.samples for part in parts], kind)
+        if kind != "image" and len({part.shape for part in parts}) > 1:
+            each = ", ".join(f"{part.name} has samples of shape {part.shape}" for part in parts)
+            raise ArgumentError(f"source: {each}.")
+        return JoinedSamples([part.samples for part in parts], [part.name for part in parts], kind)
     if len(tables) < len(parts):
         raise ArgumentError("source: some sources are tables with column names, others are arrays; pass only one kind.")
     first = tables[0].frame.columns.tolist()
@@ -138,19 +134,15 @@ def _distinct(names: Sequence[str]) -> list[str]:
 def from_path(text: str, name: str | None, reading: Reading, like: Known | None) -> Domain:
     """The Domain at a path; "PATH:DOMAIN" takes one domain of what is there."""
     path, _, selector = text.rpartition(":")
-    if not Path(text).exists() and path:
-        if path in digits.NAMES:
+    if not Path(text).exists():
+        if (path or text) in digits.NAMES:
             check_kind(text, reading)
             check_columns(text, reading, like)
-            return digits.load(path, selector, reading.root)
-        if Path(path).exists():
+            return digits.load(path or text, selector if path else "train", reading.root)
+        if path and Path(path).exists():
             if reading.domain not in (None, selector):
                 raise ArgumentError(f"{text}: names a domain, and so does domain={reading.domain!r}; pass one.")
             text, reading = path, replace(reading, domain=selector)
-    elif not Path(text).exists() and text in digits.NAMES:
-        check_kind(text, reading)
-        check_columns(text, reading, like)
-        return digits.load(text, "train", reading.root)
     place = Path(text)
     if not place.exists():
         raise ArgumentError(f"{text}: does not exist.")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
 from jumbot.data._column_kinds import kind_of_column, plain_columns
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, even_rows
 from jumbot.data._inputs import parts_of
 from jumbot.data._tables import TableSamples
 
@@ -20,6 +18,7 @@ _ROWS, _NUMBERS = 256, 2**22  # looked at
 def kind_of_rows(domain: Domain) -> Literal["measurements", "words", "features"]:
     """By categories, width and zeros; a matrix is the same whether it is stored sparse or not.
 
+    >>> import numpy as np
     >>> from jumbot.data import as_domain
     >>> [kind_of_rows(as_domain(rows)) for rows in (np.ones((4, 3)), np.eye(400), np.ones((4, 400)))]
     ['measurements', 'words', 'features']
@@ -27,8 +26,7 @@ def kind_of_rows(domain: Domain) -> Literal["measurements", "words", "features"]
     width = domain.shape[0]
     if width <= NARROW or any(_has_categories(part) for part in parts_of(domain)):
         return "measurements"
-    count = min(len(domain), max(min(_ROWS, _NUMBERS // width), 1))
-    rows = np.unique(np.linspace(0, len(domain) - 1, count).round().astype(np.int64))
+    rows = even_rows(len(domain), max(min(_ROWS, _NUMBERS // width), 1))
     return "words" if float((domain.samples.batch(rows) == 0).double().mean()) >= ZEROS else "features"
 
 

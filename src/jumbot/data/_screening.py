@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from jumbot.data._column_kinds import in_blocks, kind_of_column, numbers_of, plain_columns
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, even_rows
 from jumbot.data._other_units import other_units
-from jumbot.data._remarks import remark
+from jumbot.data._remarks import few_of_each, remark_on_column
 from jumbot.data._tables import TableSamples
 
 _ROWS = 4096  # looked at, taken evenly
 _NUMBERS = 2**24  # at once: wide rows are looked at in fewer
 _FEWEST = 20  # rows
 _WIDE = 512  # columns
-_SHOWN = 8  # columns that are named one by one, of a kind
 _CODES = (0.0, -1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _RARE, _FEW = 0.01, 3  # share and number of rows with a code, from which it is named
 _MISSING, _MORE = 0.5, 0.3  # share of a column that is missing, and how much more than in the source
@@ -31,7 +30,8 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None, f
     if not all(name in there for name in here):
         there = dict(zip(here, there.values(), strict=False)) if len(here) == len(there) else {}
     numeric = [name for name in here if name in there and _is_numeric(here[name]) and _is_numeric(there[name])]
-    remarks: list[str] = []
+    units: list[str] = []
+    odd: dict[str, str] = {}
     if numeric:
         x, y = (np.stack([_numbers(table[name]) for name in numeric], axis=1) for table in (here, there))
         odd = _codes({name: values for name, values in zip(numeric, y.T, strict=True)})
@@ -39,21 +39,29 @@ def screen(source: Domain, target: Domain, names: Sequence[str] | None = None, f
             x[:, place], y[:, place] = (np.where(np.isin(z[:, place], _CODES), np.nan, z[:, place]) for z in (x, y))
         labels = source.labels if source.values is None else source.values[:, 0]
         labels = None if labels is None or not np.isfinite(labels).all() else labels[_rows(source)]
-        remarks += other_units(x, y, numeric, labels)
-        remarks += _limited(odd)
+        units = other_units(x, y, numeric, labels)
     missing = {}
     if isinstance(source.samples, TableSamples) and isinstance(target.samples, TableSamples):
         missing = {name: _missing(here[name], there[name], filled) for name in here if name in there}
-    remarks += _limited({name: text for name, text in missing.items() if text is not None})
-    for text in remarks:
-        remark(f"{target.name}: {text.removesuffix('.')}.", stacklevel=3)
+    with few_of_each(target.name):
+        for text in units:
+            remark_on_column(f"{target.name}: {text.removesuffix('.')}.", "differ in the same way", stacklevel=3)
+        _remark_on_codes(target, odd)
+        for name, absent in missing.items():
+            if absent is not None:
+                remark_on_column(f"{target.name}: column {name} {absent}.", "are missing in the same way", stacklevel=3)
 
 
 def screen_source(source: Domain) -> None:
     """Remarks on codes for missing numbers in the source."""
     columns = {name: _numbers(values) for name, values in _columns(source, None).items() if _is_numeric(values)}
-    for text in _limited(_codes(columns)):
-        remark(f"{source.name}: {text}.", stacklevel=3)
+    with few_of_each(source.name):
+        _remark_on_codes(source, _codes(columns))
+
+
+def _remark_on_codes(domain: Domain, odd: Mapping[str, str]) -> None:
+    for name, text in odd.items():
+        remark_on_column(f"{domain.name}: column {name} {text}.", "contain such numbers", stacklevel=4)
 
 
 def _codes(columns: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -61,11 +69,6 @@ def _codes(columns: Mapping[str, np.ndarray]) -> dict[str, str]:
     if len(columns) > _WIDE:
         return {}
     return {name: text for name, values in columns.items() if (text := _code(values))}
-
-
-def _limited(remarks: Mapping[str, str]) -> list[str]:
-    texts = [f"column {name} {text}" for name, text in remarks.items()]
-    return [*texts[:_SHOWN], *([f"{len(texts) - _SHOWN} more columns are like these"] * (len(texts) > _SHOWN))]
 
 
 def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
@@ -88,8 +91,7 @@ def _columns(domain: Domain, names: Sequence[str] | None) -> dict[str, Any]:
 def _rows(domain: Domain) -> np.ndarray:
     """Those that are looked at."""
     most = max(min(_ROWS, _NUMBERS // max(domain.shape[0], 1)), _FEWEST)
-    found: np.ndarray = np.unique(np.linspace(0, len(domain) - 1, min(most, len(domain))).round().astype(int))
-    return found
+    return even_rows(len(domain), most)
 
 
 def _is_numeric(values: Any) -> bool:

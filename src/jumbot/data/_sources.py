@@ -14,10 +14,11 @@ from torch.utils.data import Dataset
 from jumbot._settings.reading import Corrupt, Reading, TaskName, make_reading
 from jumbot.data._arrays import SparseSamples, as_numbers, from_arrays, with_labels
 from jumbot.data._column_kinds import few
-from jumbot.data._datasets import from_huggingface, is_huggingface, is_stream, read_stream, refuse_source
+from jumbot.data._datasets import from_huggingface, is_huggingface, is_stream, load_dataset, read_stream, refuse_source
 from jumbot.data._domain import Domain
+from jumbot.data._folders import load_files
 from jumbot.data._frames import as_table, is_frame
-from jumbot.data._images import is_picture
+from jumbot.data._images import OpenSamples, is_picture
 from jumbot.data._inputs import kind_of
 from jumbot.data._labels import match_classes
 from jumbot.data._paths import from_path, join_domains, takes_root
@@ -136,31 +137,28 @@ def read_domains(
     taken for their labels. A list is several sources, joined. `reading.domain` is the source's. Labels are of one kind:
     that of the source's. `called` are the names of what has none of its own, such as arrays.
     """
-
-    def read(data: Any, name: str, like: Known | None) -> Domain:
-        # files and folders have names of their own
-        own = replace(
-            reading,
-            domain=reading.domain if like is None or reading.domain == NO_DOMAINS else None,
-            task=reading.task if like is None else task,
-        )
-        return _as_asked(_read(data, None, None if _is_path(data) else name, own, like), own)
-
     if isinstance(source, list):  # a list is several sources: unlabelled samples are no source
-        names = [f"{called[0]} {i}" for i in range(1, len(source) + 1)]
-        parts = [read(one, name, None) for one, name in zip(source, names, strict=True)]
+        parts = [_read_part(one, f"{called[0]} {i}", reading) for i, one in enumerate(source, 1)]
         if len({part.values is None for part in parts}) > 1:
             raise ArgumentError("source: some sources have classes, others numbers to predict; pass task.")
         first = join_domains(parts)
     else:
-        first = read(source, called[0], None)
-    task: TaskName = "classification" if first.values is None else "regression"
-    like = first.roles or Roles(())
-    second = read(target, called[1], like)
-    third = None if evaluate_on is None else read(evaluate_on, "evaluate_on", like)
+        first = _read_part(source, called[0], reading)
+    second = _read_part(target, called[1], reading, first)
+    third = None if evaluate_on is None else _read_part(evaluate_on, "evaluate_on", reading, first)
     _check_dropped([first, second, *([] if third is None else [third])], reading)
     _check_apart(source, target, first)
     return first, second, third
+
+
+def _read_part(data: Any, name: str, reading: Reading, source: Domain | None = None) -> Domain:
+    """A source, or data that go with one; files and folders have names of their own."""
+    own, like = reading, None
+    if source is not None:
+        task: TaskName = "classification" if source.values is None else "regression"
+        own = replace(reading, domain=NO_DOMAINS if reading.domain == NO_DOMAINS else None, task=task)
+        like = source.roles or Roles(())
+    return _as_asked(_read(data, None, None if _is_path(data) else name, own, like), own)
 
 
 class Given(NamedTuple):
@@ -191,13 +189,10 @@ def read_data(given: Given, reading: Reading) -> ReadData:
 
 def _read_labelled(data: Any, source: Domain, reading: Reading) -> Domain:
     """A labelled part of the target, read as the source was; every row must have a label that the source knows."""
-    task: TaskName = "classification" if source.values is None else "regression"
-    own = replace(reading, domain=NO_DOMAINS if reading.domain == NO_DOMAINS else None, task=task)
-    name = None if _is_path(data) else "labelled_target"
-    found = _as_asked(_read(data, None, name, own, source.roles or Roles(())), own)
+    found = _read_part(data, "labelled_target", reading, source)
     if found.labels is None and found.values is None:
         raise ArgumentError(f"labelled_target: {found.name} has no labels; pass a pair (X, y), or leave it out.")
-    strange = sorted(set(found.classes) - set(source.classes)) if task == "classification" else []
+    strange = sorted(set(found.classes) - set(source.classes)) if source.values is None else []
     if strange:
         raise ArgumentError(f"labelled_target: got {few(strange)}, but the source has no such class; leave it out.")
     if not found.known.all():
@@ -243,8 +238,6 @@ def _read(data: Any, labels: Any, name: str | None, reading: Reading, like: Know
             refuse_source(data, name)
         return read_stream(data, labels, name, reading.kind, reading.task)
     if isinstance(data, Dataset):
-        from jumbot.data._datasets import load_dataset
-
         return load_dataset(data, labels, name=name, kind=reading.kind, task=reading.task)
     if issparse(data):
         check_kind(name, reading)
@@ -268,9 +261,6 @@ def _are(items: Sequence[Any], kind: Any, test: Callable[[Any], bool]) -> bool:
 
 
 def _from_list(items: Sequence[Any], name: str, corrupt: str) -> Domain:
-    from jumbot.data._folders import load_files
-    from jumbot.data._images import OpenSamples
-
     if isinstance(items[0], str | Path):
         return load_files(items, name=name, corrupt=corrupt)
     return Domain(name, OpenSamples(list(items)))

@@ -20,7 +20,7 @@ from jumbot.data._column_kinds import few
 from jumbot.data._delimited import names_in, read_text
 from jumbot.data._frames import NOTHING, Table, checked, pandas, unfold, words_of
 from jumbot.data._remarks import remark
-from jumbot.errors import ArgumentError, missing
+from jumbot.errors import ArgumentError, first_line, missing
 
 TEXT = (".csv", ".tsv", ".tab")
 _HEAD = 4096  # bytes of a part of a workbook, within which its markup begins
@@ -79,7 +79,7 @@ def _read(path: Path, sheet: str | None) -> Table:
     except ImportError as error:
         raise missing(error, str(path), "adapt", "another package") from error
     except (OSError, EOFError, ValueError, KeyError, BadZipFile, csv.Error, zlib.error) as error:
-        raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
+        raise ArgumentError(f"{path}: cannot be read ({first_line(error)}).") from error
 
 
 @contextmanager
@@ -99,11 +99,7 @@ def _parsed(path: Path, parse: Callable[..., Any], **options: Any) -> Any:
     except (ImportError, OSError):
         raise
     except Exception as error:
-        raise ArgumentError(f"{path}: cannot be read ({_first_line(error)}).") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ArgumentError(f"{path}: cannot be read ({first_line(error)}).") from error
 
 
 def _check_markup(path: Path) -> None:

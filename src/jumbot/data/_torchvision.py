@@ -11,13 +11,13 @@ needed for models, transforms and data sets. Declaring the two operators that it
 
 from __future__ import annotations
 
-import importlib
 import sys
+from importlib import import_module, metadata
 from types import ModuleType
 
 import torch
 
-from jumbot.errors import MissingPackageError, missing
+from jumbot.errors import MissingPackageError, first_line, missing
 
 _FAILURE = "torchvision::nms does not exist"
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
@@ -26,30 +26,29 @@ _declared: list[torch.library.Library] = []  # torch forgets the operators when 
 
 def import_torchvision() -> ModuleType:
     """The module `torchvision`; its `models`, `transforms` and `datasets` work."""
-    return _import("torchvision", extra="vision")
+    return _import("torchvision")
 
 
 def import_timm() -> ModuleType:
     """The module `timm`, which imports torchvision."""
-    return _import("timm", extra="vision")
+    return _import("timm")
 
 
-def _import(name: str, extra: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
         return _attempt(name)
     except ModuleNotFoundError as error:
-        raise missing(error, "this", extra) from error
+        raise missing(error, "this", "vision") from error
     except (ImportError, OSError, RuntimeError) as error:
-        torchvision, first, *_ = [_version("torchvision"), *str(error).strip().splitlines(), type(error).__name__]
         raise MissingPackageError(
-            f"{name} is installed but does not import ({first}). torch is {torch.__version__}, torchvision is "
-            f"{torchvision}: install the two versions that belong together, see https://pytorch.org/get-started."
+            f"{name} is installed but does not import ({first_line(error)}). torch is {torch.__version__}, torchvision "
+            f"is {_version_of_torchvision()}: install the two versions that belong together, see https://pytorch.org/get-started."
         ) from error
 
 
 def _attempt(name: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        return import_module(name)
     except RuntimeError as error:
         if _FAILURE not in str(error) or _declared:
             raise
@@ -59,13 +58,11 @@ def _attempt(name: str) -> ModuleType:
     for operator in ("nms", "qnms"):
         library.define(operator + _SCHEMA)
     _declared.append(library)
-    return importlib.import_module(name)
+    return import_module(name)
 
 
-def _version(package: str) -> str:
-    from importlib import metadata
-
+def _version_of_torchvision() -> str:
     try:
-        return metadata.version(package)
+        return metadata.version("torchvision")
     except metadata.PackageNotFoundError:
         return "not installed"

@@ -21,17 +21,10 @@ class Network(nn.Module):
         self.classifier = nn.Linear(features, classes)
         self.features, self.classes = features, classes
 
-    def embed(self, x: Tensor) -> Tensor:
-        z: Tensor = self.backbone(x)
-        return z
-
-    def classify(self, z: Tensor) -> Tensor:
-        logits: Tensor = self.classifier(z)
-        return logits
-
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        z = self.embed(x)
-        return z, self.classify(z)
+        z: Tensor = self.backbone(x)
+        logits: Tensor = self.classifier(z)
+        return z, logits
 
 
 class Sigmoid(nn.Sigmoid):

@@ -9,13 +9,8 @@ from typing import Any
 
 from jumbot._base.files import write_text
 from jumbot.errors import ArgumentError
-from jumbot.report import _classes as origins
-from jumbot.report import _comparison as comparison
-from jumbot.report import _sections as numbers
-from jumbot.report import _sections as samples
-from jumbot.report import _sections as sections
-from jumbot.report import _top as overview
-from jumbot.report import _words as words
+from jumbot.report._classes import origin_section
+from jumbot.report._comparison import NONE, Accuracies, compare, draw_ranks, draw_wins, rank
 from jumbot.report._page import (
     Group,
     Html,
@@ -31,9 +26,20 @@ from jumbot.report._page import (
     render,
 )
 from jumbot.report._records import RunRecord, read_run
+from jumbot.report._sections import (
+    class_section,
+    curve_section,
+    diagnosis_section,
+    embedding_section,
+    number_section,
+    predictions,
+    presence_section,
+    samples_section,
+)
 from jumbot.report._shift_page import shift_summary
 from jumbot.report._style import styled
-from jumbot.report._top import summary
+from jumbot.report._top import Evidence, evidence_section, links, summary
+from jumbot.report._words import EVALUATION, GLOSSARY, HOW
 
 DETAILED = 8  # groups of runs that get their own pictures, over all tasks
 RANKED_TASKS = 3  # fewer tasks make no ranking
@@ -43,7 +49,7 @@ def write_report(
     runs: Sequence[RunRecord] | Sequence[Path] | Sequence[str],
     out: str | Path,
     title: str = "Adaptation report",
-    evidence: overview.Evidence | None = None,
+    evidence: Evidence | None = None,
 ) -> Path:
     """Write the report on one run or several.
 
@@ -79,14 +85,14 @@ def write_report(
     return write_text(path, text)
 
 
-def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: overview.Evidence) -> str:
+def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: Evidence) -> str:
     tasks = group_runs(records)
     pictures = Pictures()
     parts = [summary(title, records, tasks, evidence)]
     if len(records) == 1 and (compared := shift_summary(records[0].folder)) is not None:
         parts.append(compared.write())
     parts += _tables(tasks, pictures)
-    parts += [overview.evidence_section(evidence).write()] if evidence else []
+    parts += [evidence_section(evidence).write()] if evidence else []
     count = sum(map(len, tasks.values()))
     if count <= DETAILED:
         for number, (task, groups) in enumerate(tasks.items(), 1):
@@ -95,9 +101,9 @@ def _page(records: Sequence[RunRecord], title: str, where: Path, evidence: overv
             parts += _task(groups, pictures)
     else:
         parts.append(render("undetailed.html", count=count, most=DETAILED))
-    parts.append(samples.predictions(records[0], where) if len(records) == 1 else overview.links(tasks, where))
+    parts.append(predictions(records[0], where) if len(records) == 1 else links(tasks, where))
     parts.append(render("settings.html", runs=_settings(tasks), most=DETAILED))
-    parts.append(render("glossary.html", terms=words.GLOSSARY))
+    parts.append(render("glossary.html", terms=GLOSSARY))
     return document(title, *parts)
 
 
@@ -106,53 +112,51 @@ def _tables(tasks: Mapping[str, list[Group]], pictures: Pictures) -> list[Html]:
     if not found or sum(len(values) for values in found.values()) < 2:
         return []
     groups = {group.label: group for each in tasks.values() for group in each}
-    parts = [
-        Section("Accuracy of the methods", intro=words.EVALUATION, table=_table(found, groups), how=words.HOW["table"])
-    ]
+    parts = [Section("Accuracy of the methods", intro=EVALUATION, table=_table(found, groups), how=HOW["table"])]
     by_class = accuracies(tasks, "mean_class_accuracy")
     if by_class:
         table = _table(by_class, groups)
-        parts.append(Section("Mean over classes", table=table, how=words.HOW["class_table"], level=3))
+        parts.append(Section("Mean over classes", table=table, how=HOW["class_table"], level=3))
     fair = {label: values for label, values in found.items() if not groups[label].oracle}
     common = [task for task in tasks if all(task in values for values in fair.values())]
     if len(fair) >= 2 and len(common) >= RANKED_TASKS:
-        ranking = comparison.rank(fair)
+        ranking = rank(fair)
         colours = {label: group.colour for label, group in groups.items()}
-        ranks = pictures.draw(comparison.draw_ranks(ranking, colours), "mean rank of each method")
-        wins = pictures.draw(comparison.draw_wins(ranking), "wins of each method over each other")
+        ranks = pictures.draw(draw_ranks(ranking, colours), "mean rank of each method")
+        wins = pictures.draw(draw_wins(ranking), "wins of each method over each other")
         p_value = ranking.p_value
         alike = "" if p_value is None else f" Friedman's test that all methods are alike: p = {p_value:.2g}."
         shown = [
-            Picture(Name("Mean rank"), ranks, how=words.HOW["ranks"].format(tasks=len(ranking.tasks)) + alike),
-            Picture(Name("Wins and losses"), wins, how=words.HOW["wins"]),
+            Picture(Name("Mean rank"), ranks, how=HOW["ranks"].format(tasks=len(ranking.tasks)) + alike),
+            Picture(Name("Wins and losses"), wins, how=HOW["wins"]),
         ]
         parts.append(Section("Methods over all tasks", pictures=shown, level=3))
     return [part.write() for part in parts]
 
 
-def _table(found: comparison.Accuracies, groups: Mapping[str, Group]) -> Table:
-    table = comparison.compare(found, aside=[label for label, group in groups.items() if group.oracle])
+def _table(found: Accuracies, groups: Mapping[str, Group]) -> Table:
+    table = compare(found, aside=[label for label, group in groups.items() if group.oracle])
     several = len(table.tasks) > 1
     rows: list[list[Name | str]] = []
     best = set()
     for place, (method, row, mean) in enumerate(zip(table.methods, table.cells, table.means, strict=True)):
         cells = [*row, *([mean] if several else [])]
         best |= {(place, column) for column, cell in enumerate(cells, 1) if cell and cell.best}
-        rows.append([named(groups[method]), *(comparison.NONE if cell is None else str(cell) for cell in cells)])
+        rows.append([named(groups[method]), *(NONE if cell is None else str(cell) for cell in cells)])
     return Table(["method", *table.tasks, *(["mean"] if several else [])], rows, best=frozenset(best))
 
 
 def _task(groups: list[Group], pictures: Pictures) -> list[Html]:
     """What to look at first comes first; how training went comes last."""
     return [
-        samples.samples_section(groups, pictures.name()),
-        sections.presence_section(groups, pictures).write(),
-        origins.origin_section(groups, pictures).write(),
-        sections.diagnosis_section(groups).write(),
-        sections.class_section(groups, pictures).write(),
-        numbers.number_section(groups, pictures).write(),
-        sections.embedding_section(groups, pictures).write(),
-        sections.curve_section(groups, pictures).write(),
+        samples_section(groups, pictures.name()),
+        presence_section(groups, pictures).write(),
+        origin_section(groups, pictures).write(),
+        diagnosis_section(groups).write(),
+        class_section(groups, pictures).write(),
+        number_section(groups, pictures).write(),
+        embedding_section(groups, pictures).write(),
+        curve_section(groups, pictures).write(),
     ]
 
 

@@ -13,7 +13,7 @@ from jumbot.adaptation._runs.folder import LITTLE
 from jumbot.methods import SOURCE_ONLY
 from jumbot.report._presence import HARM, absent_classes, baseline_accuracy, data_remarks, unchanged, warnings_of
 from jumbot.report._records import RunRecord, number
-from jumbot.report._words import estimated, listed, percent, percent_whole
+from jumbot.report._words import capital, estimated, listed, percent, percent_whole
 
 
 @dataclass(frozen=True)
@@ -44,25 +44,24 @@ class Answer:
 def answer(run: RunRecord) -> Answer:
     """Did adaptation help, how sure is it, what to look at next."""
     if run.final.get("task") == "regression":
-        return Answer(_numbers(run), mood(run), reference=_reference(run))
+        return Answer(_numbers(run), _helped(run)[1], reference=_reference(run))
     place = "predictions" if run.accuracy is None or not run.samples else "samples"
     place = "data" if data_remarks(run) else "warnings" if warnings_of(run) else place
-    following = _next(run) if place in ("data", "warnings") or run.samples or run.predictions else ""
+    then = capital(_next(run)) if place in ("data", "warnings") or run.samples or run.predictions else ""
     marks, ends = _marks(run)
-    then = following.removeprefix("Next: ").capitalize()
-    return Answer(_helped(run), mood(run), _how_good(run), then, place, marks, ends, _reference(run))
+    return Answer(*_helped(run), _how_good(run), then, place, marks, ends, _reference(run))
 
 
 def _reference(run: RunRecord) -> str:
-    text = " ".join(describe_references(run)).removeprefix("For reference, ")
-    return f"{text[:1].upper()}{text[1:]}"
+    return capital(" ".join(describe_references(run)).removeprefix("For reference, "))
 
 
 def verdict(run: RunRecord) -> str:
     """The answer in two or three sentences."""
     if run.final.get("task") == "regression":
         return _numbers(run)
-    return " ".join(filter(None, (_helped(run), _how_good(run), _next(run))))
+    then = _next(run)
+    return " ".join(filter(None, (_helped(run)[0], _how_good(run), f"Next: {then}" if then else "")))
 
 
 def _marks(run: RunRecord) -> tuple[list[Mark], tuple[str, str]]:
@@ -121,36 +120,38 @@ def _numbers(run: RunRecord) -> str:
     return f"{off}, measured with true numbers that training never saw.{harm}"
 
 
-def _helped(run: RunRecord) -> str:
-    """Whether adaptation helped, by labels where there are any."""
+def _helped(run: RunRecord) -> tuple[str, str]:
+    """Whether adaptation helped, by labels where there are any; and "good", "bad" or nothing, for the colour of it."""
     decision = run.final.get("decision") or {}
     if run.method == SOURCE_ONLY:
-        why = "" if decision.get("asked", True) else f" {decision['why'][:1].upper()}{decision['why'][1:]}"
-        return f"Not adapted: this classifier was trained on the source alone.{why}"
+        why = "" if decision.get("asked", True) else f" {capital(decision['why'])}"
+        return f"Not adapted: this classifier was trained on the source alone.{why}", ""
     before = baseline_accuracy(run)
     if run.accuracy is not None and before is not None:
         change, spread = run.accuracy - before, _chance(run)
         figures = f"{percent(run.accuracy)} instead of {percent(before)} of the predictions are right"
         if abs(change) <= spread:
-            return f"Adaptation made no significant difference: {figures}."
+            return f"Adaptation made no significant difference: {figures}.", ""
         if change > 0 and (mean := run.mean_class_accuracy) is not None and _one_class(run):
             by = "Adaptation raised the accuracy by predicting nearly everything as one class"
-            return f"{by}: {figures}; the mean over classes is {percent(mean)}."
-        return f"Adaptation {'helped' if change > 0 else 'did harm'}: {figures}."
+            return f"{by}: {figures}; the mean over classes is {percent(mean)}.", ""
+        what, mood = ("helped", "good") if change > 0 else ("did harm", "bad")
+        return f"Adaptation {what}: {figures}.", mood
     if unchanged(run):
-        return "Adaptation changed none of the predictions of source-only."
+        return "Adaptation changed none of the predictions of source-only.", ""
     if warned := _harmful(run):
-        return f"Adaptation probably did harm ({len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings)."
+        signs = f"{len(warned)} sign{'s' * (len(warned) > 1)}, see the warnings"
+        return f"Adaptation probably did harm ({signs}).", "bad"
     harm = decision.get("harm")
     if run.accuracy is not None:  # labels that have nothing to be compared with
-        return "Whether adaptation helped cannot be determined without a source-only baseline."
+        return "Whether adaptation helped cannot be determined without a source-only baseline.", ""
     if harm is None:
-        return "Whether adaptation helped cannot be determined without labels."
+        return "Whether adaptation helped cannot be determined without labels.", ""
     if harm["changed"] < FEW:
-        return "Adaptation changed hardly any prediction."
+        return "Adaptation changed hardly any prediction.", ""
     if Harm(**harm).helps and not _unsure(run):
-        return "Adaptation seems to have helped (judged without labels)."
-    return "Whether adaptation helped cannot be determined without labels; there is no sign of harm."
+        return "Adaptation seems to have helped (judged without labels).", "good"
+    return "Whether adaptation helped cannot be determined without labels; there is no sign of harm.", ""
 
 
 def _one_class(run: RunRecord) -> bool:
@@ -208,24 +209,19 @@ def _how_good(run: RunRecord) -> str:
 
 
 def _next(run: RunRecord) -> str:
+    """What to do or to look at now, as the end of a sentence."""
     if data_remarks(run):
-        return "Next: fix the problems in the data listed above, and adapt again; the figures below may be meaningless."
+        return "fix the problems in the data listed above, and adapt again; the figures below may be meaningless."
     if warnings_of(run):
-        return "Next: read the warnings, and look at the unexplained samples."
+        return "read the warnings, and look at the unexplained samples."
     if run.accuracy is None:
         return (
-            "Next: check a few predictions of each class by eye; two classes that are swapped as a whole, for "
+            "check a few predictions of each class by eye; two classes that are swapped as a whole, for "
             "example because names were exchanged, cannot be detected without labels."
         )
     if changed := run.baseline.get("changed"):
-        return f"Next: look at the samples whose class changed ({percent(changed)} of the target)."
-    return "Next: look at the samples that are least explained." if run.samples or run.predictions else ""
-
-
-def mood(run: RunRecord) -> str:
-    """ "good", "bad" or nothing, for the colour of the summary."""
-    helped = _helped(run)
-    return "bad" if "did harm" in helped else "good" if "helped" in helped and "cannot" not in helped else ""
+        return f"look at the samples whose class changed ({percent(changed)} of the target)."
+    return "look at the samples that are least explained." if run.samples or run.predictions else ""
 
 
 def describe_baseline(run: RunRecord) -> str:

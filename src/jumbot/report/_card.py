@@ -9,7 +9,7 @@ from typing import Any
 
 from jumbot._base.files import write_text
 from jumbot.errors import escaped
-from jumbot.report import _answer as answer
+from jumbot.report._answer import evidence, verdict
 from jumbot.report._presence import data_remarks, warnings_of
 from jumbot.report._records import RunRecord, read_run
 
@@ -27,7 +27,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
     )
     if odd := data_remarks(run):
         yield from ("**Check the data first:**", "", *(f"- {_text(sentence)}" for sentence in odd), "")
-    yield from (_text(answer.verdict(run)), "")
+    yield from (_text(verdict(run)), "")
     yield from ("## Data", "")
     data = run.config["data"] or {}
     for role, name in (("source", run.source), ("target", run.target)):
@@ -43,7 +43,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
         yield f"- command: `{run.config['command'].replace('`', '')}`"
     yield from (f"- {name}: `{_value(value)}`" for name, value in run.options.items())
     yield from (f"- seed: `{run.seed}`; all other settings are in `config.json`", "", "## Evidence", "")
-    for sentence in answer.evidence(run):
+    for sentence in evidence(run):
         yield f"- {_text(sentence)}"
     yield from ("", "## Limits", "")
     for sentence in [*warnings_of(run), *LIMITS]:

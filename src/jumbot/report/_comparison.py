@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Accuracies = Mapping[str, Mapping[str, Sequence[float]]]
 NONE = "\N{EN DASH}"
 TIE = 1e-9
+_LEVEL = 0.05  # of Nemenyi's test
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,6 @@ class Ranking:
     wins: np.ndarray
     p_value: float | None
     critical_difference: float | None
-    level: float
 
 
 def compare(accuracies: Accuracies, aside: Collection[str] = ()) -> Table:
@@ -131,7 +131,7 @@ def format_table(accuracies: Accuracies, style: Literal["markdown", "text"] = "m
     return aligned(lines)
 
 
-def rank(accuracies: Accuracies, level: float = 0.05) -> Ranking:
+def rank(accuracies: Accuracies) -> Ranking:
     """Mean ranks, wins and the two tests, methods in the order of their mean rank.
 
     >>> found = rank({"a": {"s": [0.1], "t": [0.2]}, "b": {"s": [0.3], "t": [0.4]}})
@@ -155,7 +155,7 @@ def rank(accuracies: Accuracies, level: float = 0.05) -> Ranking:
     k, n = means.shape
     p_value = critical = None
     if n >= 2:
-        critical = float(studentized_range.ppf(1 - level, k, np.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n)))
+        critical = float(studentized_range.ppf(1 - _LEVEL, k, np.inf) / math.sqrt(2) * math.sqrt(k * (k + 1) / (6 * n)))
         if k >= 3:
             p_value = None if (ranks == ranks[:1]).all() else float(friedmanchisquare(*(-ranks)).pvalue)
     return Ranking(
@@ -165,7 +165,6 @@ def rank(accuracies: Accuracies, level: float = 0.05) -> Ranking:
         wins=(means[:, None] > means[None] + TIE).sum(-1),
         p_value=p_value,
         critical_difference=critical,
-        level=level,
     )
 
 

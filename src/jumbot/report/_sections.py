@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report import _classes as classes
-from jumbot.report import _curves as curves
-from jumbot.report import _curves as embedding
+from jumbot.report._classes import draw_confusion, draw_per_class, draw_proportions
 from jumbot.report._comparison import NONE
+from jumbot.report._curves import draw_curve, draw_losses, draw_map, draw_scores, has_curve, make_map
 from jumbot.report._page import Group, Html, Name, Picture, Pictures, Section, Table, legend, named, render, titled
 from jumbot.report._presence import absent_classes, class_shares, least_explained, truly_absent
 from jumbot.report._records import Prediction, RunRecord, number
@@ -36,21 +35,21 @@ def curve_section(groups: Sequence[Group], pictures: Pictures) -> Section:
         (("wrong_mass",), "step", "Mass between different classes", EVALUATION, "share of the plan", "wrong"),
         (("mass",), "step", "Transported mass", "", "share of a batch", "mass"),
     ):
-        if curves.has_curve(groups, *path, event=event):
-            figure = curves.draw_curve(groups, *path, event=event, label=axis, share=True)
+        if has_curve(groups, *path, event=event):
+            figure = draw_curve(groups, *path, event=event, label=axis, share=True)
             drawn = pictures.draw(figure, f"{axis} over training steps")
             shown.append(Picture(Name(title), drawn, aside=aside, how=HOW[how]))
     with_losses = [group for group in groups if group.first.curve("loss")[0].size]
     for group in with_losses:
-        drawn = pictures.draw(curves.draw_losses(group.first), "loss terms over training steps")
+        drawn = pictures.draw(draw_losses(group.first), "loss terms over training steps")
         once = HOW["losses"] if group is with_losses[0] else ""
         shown.append(Picture(titled("Loss terms", group, groups), drawn, how=once))
     names = list(
         dict.fromkeys(name for group in groups for run in group.runs for name in run.names_in("scores", "evaluation"))
     )
-    names = [name for name in names if curves.has_curve(groups, "scores", name, event="evaluation")]
+    names = [name for name in names if has_curve(groups, "scores", name, event="evaluation")]
     if names:
-        figure = curves.draw_scores(groups, names, [score_title(name) for name in names])
+        figure = draw_scores(groups, names, [score_title(name) for name in names])
         drawn = pictures.draw(figure, "label-free scores over training steps")
         terms = [(name, SCORE_WORDS[name]) for name in names if name in SCORE_WORDS]
         shown.append(Picture(Name("Label-free scores"), drawn, how=HOW["scores"], terms=terms))
@@ -62,14 +61,14 @@ def class_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     shown: list[Picture] = []
     with_classes = [group for group in groups if any(run.per_class for run in group.runs)]
     if with_classes:
-        figure = classes.draw_per_class(with_classes, with_classes[0].first.classes)
+        figure = draw_per_class(with_classes, with_classes[0].first.classes)
         missing = _classes_without_samples(with_classes[0].first)
         without = f" Without a sample in the target: {listed(missing)}." if missing else ""
         drawn = pictures.draw(figure, "accuracy of each class")
         shown.append(Picture(Name("Accuracy of each class"), drawn, how=HOW["per_class"] + without))
     with_confusion = [group for group in groups if group.first.confusion is not None]
     for group in with_confusion:
-        drawn = pictures.draw(classes.draw_confusion(group.first, group.colour), f"confusion matrix, {group.label}")
+        drawn = pictures.draw(draw_confusion(group.first, group.colour), f"confusion matrix, {group.label}")
         title = Name("Which classes are confused") if len(groups) == 1 else named(group, "Mixed up: ")
         shown.append(Picture(title, drawn, how=HOW["confusion"] if group is with_confusion[0] else ""))
     return Section("Classes", aside=EVALUATION, pictures=shown, legend=legend(with_classes or groups), level=3)
@@ -80,19 +79,19 @@ def embedding_section(groups: Sequence[Group], pictures: Pictures) -> Section:
     shown: list[Picture] = []
     known = True
     names = groups[0].first.classes
-    maps = [(group, embedding.make_map(group.first, "after")) for group in groups]
+    maps = [(group, make_map(group.first, "after")) for group in groups]
     # Where methods share the source-only phase, `before` is that of the first that adapts.
     adapting = [group for group in groups if group.first.method != SOURCE_ONLY] or list(groups)
-    before = embedding.make_map(adapting[0].first, "before")
+    before = make_map(adapting[0].first, "before")
     if before is not None:
         known = before.labels_known
         title = Name("Before adaptation" + (f" ({adapting[0].label})" if len(adapting) > 1 else ""))
-        drawn = pictures.draw(embedding.draw_map(before, len(names)), "embedding before adaptation")
+        drawn = pictures.draw(draw_map(before, len(names)), "embedding before adaptation")
         shown.append(Picture(title, drawn))
     for group, found in maps:
         if found is not None:
             known = found.labels_known
-            drawn = pictures.draw(embedding.draw_map(found, len(names)), f"embedding after {group.label}")
+            drawn = pictures.draw(draw_map(found, len(names)), f"embedding after {group.label}")
             shown.append(Picture(named(group, "After: "), drawn))
     meaning = "" if known else ": the true class of source samples, the predicted class of target samples"
     colouring = f"; a colour is a class{meaning}. After a good adaptation, crosses lie on circles of the same colour"
@@ -115,7 +114,7 @@ def presence_section(groups: Sequence[Group], pictures: Pictures) -> Section:
         run = group.first
         shares, rows = class_shares(run), [] if run.samples else least_explained(run, UNEXPLAINED)
         if shares:
-            drawn = pictures.draw(classes.draw_proportions(run.classes, shares), "class proportions of the target")
+            drawn = pictures.draw(draw_proportions(run.classes, shares), "class proportions of the target")
             shown.append(Picture(titled("Class proportions", group, groups), drawn, note=_absent(run)))
         if rows:
             samples.append(Picture(titled("Least explained samples", group, groups), table=_samples(rows)))

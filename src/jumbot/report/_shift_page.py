@@ -35,19 +35,19 @@ def write_shift(found: Shift, out: str | Path) -> Path:
     path = Path(out)
     path = path if path.suffix == ".html" else path / "shift.html"
     with styled():
-        parts = [_top(found), *(section.write() for section in shift_sections(found, Pictures(), 2))]
+        parts = [_top(found), *(section.write() for section in shift_sections(found, Pictures()))]
         return write_text(path, document("Shift report", *parts))
 
 
-def shift_sections(found: Shift, pictures: Pictures, level: int) -> list[Section]:
+def shift_sections(found: Shift, pictures: Pictures) -> list[Section]:
     """What has moved: columns, samples and classes, as far as known."""
     return [
         section
         for section in (
-            _columns(found, pictures, level),
-            _classes(found, pictures, level),
-            _samples(found, level),
-            _views(found, level),
+            _columns(found, pictures),
+            _classes(found, pictures),
+            _samples(found),
+            _views(found),
         )
         if section is not None
     ]
@@ -111,7 +111,7 @@ def _top(found: Shift) -> Html:
     )
 
 
-def _columns(found: Shift, pictures: Pictures, level: int) -> Section | None:
+def _columns(found: Shift, pictures: Pictures) -> Section | None:
     shown = found.columns[:_COLUMNS]
     if not shown:
         return None
@@ -126,11 +126,10 @@ def _columns(found: Shift, pictures: Pictures, level: int) -> Section | None:
         aside=f"{more} more are not shown" if more else "",
         pictures=[Picture(Name("Displacement along the plan"), drawn), Picture(Name("Each column"), table=table)],
         how=HOW["shift_columns"],
-        level=level,
     )
 
 
-def _classes(found: Shift, pictures: Pictures, level: int) -> Section | None:
+def _classes(found: Shift, pictures: Pictures) -> Section | None:
     if not found.proportions:
         return None
     shown = dict(list(found.proportions.items())[:_CLASSES])
@@ -140,11 +139,10 @@ def _classes(found: Shift, pictures: Pictures, level: int) -> Section | None:
         id="classes",
         pictures=[Picture(Name("Class proportions"), drawn)],
         how=HOW["shift_classes"],
-        level=level,
     )
 
 
-def _samples(found: Shift, level: int) -> Section | None:
+def _samples(found: Shift) -> Section | None:
     if not found.samples:
         return None
     rows: list[list[Name | str]] = [
@@ -155,18 +153,13 @@ def _samples(found: Shift, level: int) -> Section | None:
         id="samples",
         table=Table(["row", "received mass", "p-value"], rows),
         how=HOW["shift_samples"],
-        level=level,
     )
 
 
-def _views(found: Shift, level: int) -> Section | None:
+def _views(found: Shift) -> Section | None:
     rows: list[list[Name | str]] = [[name, f"{p:.3g}"] for name, p in found.views.items()]
     table = Table(["view", "uncorrected p-value"], rows) if rows else None
-    return (
-        None
-        if table is None
-        else Section("Views of the data in the test", table=table, how=HOW["shift_views"], level=level)
-    )
+    return None if table is None else Section("Views of the data in the test", table=table, how=HOW["shift_views"])
 
 
 def _bars(names: Sequence[str], values: Sequence[float], moved: Sequence[bool]) -> Figure:

@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 import jumbot
 from jumbot._base.text_tables import aligned
 from jumbot.methods import SOURCE_ONLY
-from jumbot.report import _answer as answer
-from jumbot.report import _words as words
+from jumbot.report._answer import Answer, answer, marks_of
 from jumbot.report._comparison import NONE, compare
 from jumbot.report._page import Group, Html, Section, Table, accuracies, render
 from jumbot.report._presence import data_remarks, warnings_of
 from jumbot.report._records import RunRecord, number
-from jumbot.report._words import HOW
+from jumbot.report._words import HOW, ORACLE_WARNING, describe_run, listed, percent
 
 SHOWN_WARNINGS = 8
 
@@ -32,12 +32,12 @@ def summary(title: str, records: Sequence[RunRecord], tasks: Mapping[str, list[G
         "summary.html",
         title=title,
         subtitle=_subtitle(records),
-        oracle=words.ORACLE_WARNING if oracles else "",
+        oracle=ORACLE_WARNING if oracles else "",
         which=which,
         unfinished=[_unfinished(run) for run in records if not run.finished],
-        answer=answer.answer(records[0]) if single else compared(tasks, evidence),
+        answer=answer(records[0]) if single else compared(tasks, evidence),
         facts=_facts(records[0]) if single else [],
-        about=words.describe_run(records[0]) if single else "",
+        about=describe_run(records[0]) if single else "",
         overview="" if single else _overview(records, tasks),
         warnings=_warnings(tasks, not single),
         data=_data(tasks),
@@ -73,11 +73,11 @@ def _facts(run: RunRecord) -> list[tuple[str, str]]:
             (f"{value:.4g}", title) for name, title in titles.items() if (value := number(each.get(name))) is not None
         ]
     if run.mean_class_accuracy is not None:
-        facts.append((words.percent(run.mean_class_accuracy), "accuracy, mean over classes"))
+        facts.append((percent(run.mean_class_accuracy), "accuracy, mean over classes"))
     if run.baseline and run.method != SOURCE_ONLY:
-        facts.append((words.percent(run.baseline["changed"]), "of the predictions changed by adaptation"))
+        facts.append((percent(run.baseline["changed"]), "of the predictions changed by adaptation"))
     if run.diagnosis:
-        facts.append((words.percent(run.diagnosis["unexplained_share"]), "of the target is unexplained"))
+        facts.append((percent(run.diagnosis["unexplained_share"]), "of the target is unexplained"))
     return facts
 
 
@@ -88,28 +88,28 @@ def _overview(records: Sequence[RunRecord], tasks: Mapping[str, list[Group]]) ->
     lines: list[str] = []
     for task, groups in tasks.items():
         pairs = [(values, group) for group in groups if (values := found.get(group.label, {}).get(task))]
-        order = sorted(((sum(values) / len(values), group) for values, group in pairs), key=lambda pair: -pair[0])
+        order = sorted(((fmean(values), group) for values, group in pairs), key=lambda pair: -pair[0])
         if len(order) > 1 and 1 < len(tasks) <= 4:
-            others = words.listed([f"{group.label} {words.percent(value)}" for value, group in order[1:]], most=4)
-            lines.append(f"On {task}, {order[0][1].label} is best with {words.percent(order[0][0])}, then {others}.")
+            others = listed([f"{group.label} {percent(value)}" for value, group in order[1:]], most=4)
+            lines.append(f"On {task}, {order[0][1].label} is best with {percent(order[0][0])}, then {others}.")
     if not found:
         lines.append(
             "No target labels were given, so no accuracy is known; rely on the scores without labels and on the "
             "warnings."
         )
     lines.append(
-        f"{len(labels)} method{'s' * (len(labels) > 1)} ({words.listed(labels)}) on {len(tasks)} "
-        f"task{'s' * (len(tasks) > 1)} ({words.listed(list(tasks))}), {len(seeds)} seed{'s' * (len(seeds) > 1)}."
+        f"{len(labels)} method{'s' * (len(labels) > 1)} ({listed(labels)}) on {len(tasks)} "
+        f"task{'s' * (len(tasks) > 1)} ({listed(list(tasks))}), {len(seeds)} seed{'s' * (len(seeds) > 1)}."
     )
     rules = {run.rule for run in records}
     if len(rules) == 1 and not records[0].oracle:
         lines.append(f"The rule “{rules.pop()}” chose every model, without target labels.")
     elif len(rules) > 1:
-        lines.append(f"Models were chosen by different rules: {words.listed(sorted(rules))}.")
+        lines.append(f"Models were chosen by different rules: {listed(sorted(rules))}.")
     return " ".join(lines)
 
 
-def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Answer | None:
+def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> Answer | None:
     """Which method is best over the tasks that all have, by labels or else by evidence, and by how much."""
     groups = {group.label: group for each in tasks.values() for group in each}
     runs = [run for group in groups.values() for run in group.runs]
@@ -117,7 +117,7 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
     found = {label: own for label, own in accuracies(tasks).items() if not groups[label].oracle}
     if evidence and not found:
         first = ranked(evidence)[0]
-        return answer.Answer(
+        return Answer(
             f"{first} has the highest score without labels.",
             "",
             "The score ranks methods; it does not say how many predictions are right.",
@@ -141,9 +141,9 @@ def compared(tasks: Mapping[str, list[Group]], evidence: Evidence) -> answer.Ans
     if seeds > 1:
         apart = "overlap" if low <= high else "do not overlap"
         sure = f"{seeds} seeds each: mean and deviation of {best} and {second} {apart}."
-    marks, ends = answer.marks_of(rows, words.percent)
-    return answer.Answer(
-        f"{best} is best on {over}: {words.percent(value)}, {100 * (value - other):.1f} points above {second}.",
+    marks, ends = marks_of(rows, percent)
+    return Answer(
+        f"{best} is best on {over}: {percent(value)}, {100 * (value - other):.1f} points above {second}.",
         "good",
         sure,
         f"The report of {best}, and the warnings.",
@@ -193,8 +193,8 @@ def ranked(evidence: Evidence) -> list[str]:
     ]
 
     def mean_rank(method: str) -> float:
-        own = [(task, _mean(evidence[method][task])) for task in tasks]
-        return sum(sum(_mean(v[task]) > value for v in evidence.values()) for task, value in own)
+        own = [(task, fmean(evidence[method][task])) for task in tasks]
+        return sum(sum(fmean(v[task]) > value for v in evidence.values()) for task, value in own)
 
     return sorted(evidence, key=mean_rank)
 
@@ -224,8 +224,8 @@ def format_evidence(evidence: Evidence) -> str:
 def _cells(evidence: Evidence) -> tuple[list[str], list[tuple[str, list[tuple[float | None, bool]]]]]:
     """The tasks, and of each method, best first, its evidence on each of them and whether none has more there."""
     tasks = list(dict.fromkeys(task for values in evidence.values() for task in values))
-    most = {t: max(_mean(v[t]) for v in evidence.values() if t in v) for t in tasks}
-    found = {m: {t: _mean(values) for t, values in evidence[m].items()} for m in ranked(evidence)}
+    most = {t: max(fmean(v[t]) for v in evidence.values() if t in v) for t in tasks}
+    found = {m: {t: fmean(values) for t, values in evidence[m].items()} for m in ranked(evidence)}
     return tasks, [(m, [(own.get(t), own.get(t) == most[t]) for t in tasks]) for m, own in found.items()]
 
 
@@ -241,7 +241,3 @@ def links(tasks: Mapping[str, Sequence[Group]], where: Path) -> Html:
                     name = f"{group.label}, {task}" + (f", seed {run.seed}" if len(group.runs) > 1 else "")
                     found.append((address, name))
     return render("links.html", links=found) if found else Html("")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

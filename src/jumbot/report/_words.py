@@ -52,6 +52,11 @@ def percent_whole(value: float) -> str:
     return f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
 
 
+def capital(text: str) -> str:
+    """A text that begins a sentence."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def listed(names: Sequence[str], most: int = 12) -> str:
     """`a, b and c`; what exceeds `most` is counted.
 
@@ -70,13 +75,12 @@ def describe_run(run: RunRecord) -> Html:
         "run.html",
         run=run,
         adapted=run.method != SOURCE_ONLY,
-        what=_what(run),
+        what="a predictor of numbers" if run.final.get("task") == "regression" else "a classifier",
         rule=rule,
         of_source=f"{run.config['source']['n']:,} ",
         of_target=f"{run.config['target']['n']:,} ",
         classes=f", {len(run.classes)} classes" if run.classes else "",
         choices=describe_choice(run),
-        outcome=_outcome(run),
     )
 
 
@@ -87,7 +91,7 @@ def describe_choice(run: RunRecord) -> list[str]:
     sentences, tau = [], run.options.get("tau")
     if run.mass is not None and isinstance(tau, int | float):
         sentences.append(f"tau is {tau:g}: {percent_whole(run.mass)} of the mass moves at the end of training.")
-    return sentences + [f"{each[:1].upper()}{each[1:]}." for each in (run.results or {}).get("decisions", ())]
+    return sentences + [f"{capital(each)}." for each in (run.results or {}).get("decisions", ())]
 
 
 def estimated(estimate: Mapping[str, Any] | None) -> str:
@@ -96,26 +100,6 @@ def estimated(estimate: Mapping[str, Any] | None) -> str:
         return ""
     low, high = f"{100 * estimate['low']:.0f}", percent_whole(estimate["high"])
     return f"about {percent_whole(estimate['value'])} (90 % interval {low} to {high})"
-
-
-def _what(run: RunRecord) -> str:
-    return "a predictor of numbers" if run.final.get("task") == "regression" else "a classifier"
-
-
-def _outcome(run: RunRecord) -> str:
-    if run.final.get("task") == "regression":  # the verdict already says it
-        return ""
-    if run.accuracy is None:
-        return "No target labels were given, so the accuracy on the target was not measured."
-    text = f"On target labels that training never saw, it is right in {percent(run.accuracy)} of the cases"
-    if run.mean_class_accuracy is not None:
-        text += f" ({percent(run.mean_class_accuracy)}, mean over classes)"
-    before = run.accuracy_before
-    if before is not None and run.method != SOURCE_ONLY:
-        change = run.accuracy - before
-        verb = "up from" if change > 0.0005 else "down from" if change < -0.0005 else "the same as"
-        text += f", {verb} {percent(before)} before adaptation"
-    return text + "."
 
 
 def score_title(name: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jumbot._settings.recipes import RECIPES
-from jumbot.adaptation._candidates import candidates
 from jumbot.adaptation._config import make_config
+from jumbot.adaptation._variants import candidates
 
 
 def settings(recipe: str) -> dict[str, float]:

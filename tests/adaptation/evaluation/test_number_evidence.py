@@ -13,8 +13,8 @@ from scipy.stats import wasserstein_distance
 
 import jumbot
 from jumbot._settings.recipes import RECIPES
-from jumbot.adaptation._candidates import candidates
 from jumbot.adaptation._evaluation.measures import weigh_numbers
+from jumbot.adaptation._variants import candidates
 from jumbot.methods import for_numbers
 from tests.refusals import refused
 

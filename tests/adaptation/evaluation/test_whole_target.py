@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from jumbot.adaptation._evaluation import whole_target as _whole_target
-from jumbot.adaptation._evaluation.diagnosis import diagnose, read_plans_of_numbers
+from jumbot.adaptation._evaluation.diagnosis import diagnose, diagnose_numbers
 from jumbot.adaptation._evaluation.task import Classification, Regression
 from jumbot.adaptation._evaluation.whole_target import diagnose_rows, some_of_each
 from jumbot.data._domain import ArraySamples, Domain
@@ -53,7 +53,7 @@ def test_a_target_of_ordinary_size_is_diagnosed_as_before():
     z_s, labels = points([80] * CLASSES, 0)
     z, _ = points([100, 60, 20], 1)
     found, logits = diagnosed(source_of(z_s, labels), z, seed=3)
-    same = diagnose(torch.from_numpy(z_s), labels, torch.from_numpy(z), forward(z)(slice(None))[1], seed=3)
+    same = diagnose(torch.from_numpy(z_s), labels, torch.from_numpy(z), forward(z)(slice(None))[1], seed=3)[0]
     np.testing.assert_array_equal(found.received_mass, same.received_mass)
     np.testing.assert_array_equal(found.class_proportions, same.class_proportions)
     assert (found.signs, found.disagreement) == (same.signs, same.disagreement)
@@ -83,7 +83,7 @@ def test_a_sorted_target_receives_what_a_mixed_one_does(small):
     order = np.random.default_rng(5).permutation(len(z))
     sorted_mass = diagnosed(source_of(z_s, labels), z)[0].received_mass
     mixed_mass = diagnosed(source_of(z_s, labels), z[order])[0].received_mass
-    whole = diagnose(torch.from_numpy(z_s), labels, torch.from_numpy(z), forward(z)(slice(None))[1]).received_mass
+    whole = diagnose(torch.from_numpy(z_s), labels, torch.from_numpy(z), forward(z)(slice(None))[1])[0].received_mass
     for found in (sorted_mass[order], mixed_mass):
         assert np.abs(found - whole[order]).mean() < 0.15
         assert np.corrcoef(found, whole[order])[0, 1] > 0.7
@@ -116,7 +116,7 @@ def test_shares_of_several_sources_stand_next_to_their_samples(small, numbers):
         assert torch.equal(outputs, predicted)
         assert len(found.class_proportions) == 0
         assert found.reasons == ()
-        whole, *_ = read_plans_of_numbers(
+        whole, *_ = diagnose_numbers(
             torch.from_numpy(z_s),
             torch.from_numpy(task.labels(source)),
             torch.from_numpy(z),

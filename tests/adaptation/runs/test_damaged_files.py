@@ -27,6 +27,7 @@ from tests.cli.test_adaptation_commands import write_table
 from tests.conftest import judge_quickly
 
 NOBODY = 65534
+SHORT = ["--steps", "4", "--batch-size", "9", "--features", "4", "--evaluate-every", "2"]
 CHANGES: dict[str, Any] = {
     "removed": None,
     "null": None,
@@ -66,15 +67,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two tables, a finished run, one that was stopped, a comparison, and a tuning."""
     folder = tmp_path_factory.mktemp("files")
     tables = write_table(folder / "here.csv", 0, n=36), write_table(folder / "there.csv", 1, n=36)
-    options = ["--steps", "4", "--batch-size", "9", "--features", "4", "--evaluate-every", "2"]
-    named = [*options, "--method", "jumbot"]  # a baseline stands beside what was adapted
+    named = [*SHORT, "--method", "jumbot"]  # a baseline stands beside what was adapted
     with pytest.MonkeyPatch.context() as patched:
         judge_quickly(patched)  # as in the tests, which go through the same runs again
         assert main(["adapt", *tables, "--out", str(folder / "run"), *named]) == 0
-    assert main(["compare", *tables, "--out", str(folder / "compared"), "--methods", "source-only", *options]) == 0
+    assert main(["compare", *tables, "--out", str(folder / "compared"), "--methods", "source-only", *SHORT]) == 0
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("jumbot.adaptation._model.Model.report", lambda self, out=None: out)
-        assert main(["tune", *tables, "--out", str(folder / "tuned"), *TUNED, *options]) == 0
+        assert main(["tune", *tables, "--out", str(folder / "tuned"), *TUNED, *SHORT]) == 0
     shutil.copy(next((folder / "tuned").glob("*/decision.json")), folder / "run")
     with pytest.MonkeyPatch.context() as patched:
         append = RunFolder.append
@@ -242,42 +242,11 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     ),
     "compare": (
         "compared/compare.json {0}/config.json {0}/results.json {0}/metrics.jsonl",
-        [
-            "compare",
-            "here.csv",
-            "there.csv",
-            "--out",
-            "compared",
-            "--methods",
-            "source-only",
-            "--steps",
-            "4",
-            "--batch-size",
-            "9",
-            "--features",
-            "4",
-            "--evaluate-every",
-            "2",
-        ],
+        ["compare", "here.csv", "there.csv", "--out", "compared", "--methods", "source-only", *SHORT],
     ),
     "tune": (
         "tuned/tune.json",
-        [
-            "tune",
-            "here.csv",
-            "there.csv",
-            "--out",
-            "tuned",
-            *TUNED,
-            "--steps",
-            "4",
-            "--batch-size",
-            "9",
-            "--features",
-            "4",
-            "--evaluate-every",
-            "2",
-        ],
+        ["tune", "here.csv", "there.csv", "--out", "tuned", *TUNED, *SHORT],
     ),
     "report": (
         "run/embeddings.npz run/predictions.csv run/baseline.json run/samples.json run/decision.json run/results.json",

@@ -14,8 +14,8 @@ from jumbot.adaptation._adapt import adapt
 from jumbot.adaptation._grid import compare
 from jumbot.adaptation._queue import Pair, Run, train_all
 from jumbot.adaptation._runs.folder import read_config, read_metrics
-from jumbot.adaptation._runs.variants import Variant
 from jumbot.adaptation._training.loop import Trainer
+from jumbot.adaptation._variants import Variant
 from jumbot.cli import main
 from tests.refusals import refused
 

@@ -12,8 +12,17 @@ import torch
 from torch import Tensor
 
 from jumbot._base.options import Checked, Portion
-from jumbot.adaptation._evaluation import votes
-from jumbot.adaptation._evaluation.votes import AGREEMENT, HELD_OUT, THRESHOLD, TRANSPORT, Witness, counted_votes
+from jumbot.adaptation._evaluation.measures import total_variation
+from jumbot.adaptation._evaluation.votes import (
+    AGREEMENT,
+    HELD_OUT,
+    THRESHOLD,
+    TRANSPORT,
+    Witness,
+    counted_votes,
+    estimated_shares,
+)
+from jumbot.data._domain import drawn_rows
 
 LEVEL = 0.9
 """The confidence of the interval."""
@@ -116,10 +125,7 @@ _LOOKED_AT = 50_000  # target samples used for means: more would not improve the
 
 def some_of(logits: Tensor) -> Tensor:
     """At most `_LOOKED_AT` of the rows, the same ones at each call."""
-    if len(logits) <= _LOOKED_AT:
-        return logits
-    rows = np.random.default_rng(14).choice(len(logits), _LOOKED_AT, replace=False)
-    return logits[torch.from_numpy(np.sort(rows))]
+    return logits[torch.from_numpy(drawn_rows(len(logits), _LOOKED_AT, 14))]
 
 
 @dataclass(frozen=True)
@@ -147,13 +153,8 @@ def target_shares(estimated: Array, planned: Array, source: Array) -> Array:
     >>> target_shares(np.array([0.9, 0.1]), np.array([0.6, 0.4]), np.array([0.5, 0.5]))
     array([0.5, 0.5])
     """
-    found: Array = (estimated + planned) / 2 if _apart(estimated, planned) <= _AGREE else source
+    found: Array = (estimated + planned) / 2 if total_variation(estimated, planned) <= _AGREE else source
     return found
-
-
-def _apart(one: Array, other: Array) -> float:
-    """The total variation between two class proportions."""
-    return float(np.abs(one - other).sum() / 2)
 
 
 def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float | None) -> Calibration:
@@ -167,9 +168,9 @@ def calibrate(logits: Tensor, witness: Witness, planned: Array, accuracy: float 
     accuracy, if there is one, and changes no prediction.
     """
     z, shares = some_of(logits).double(), np.maximum(witness.shares, _LEAST)
-    estimated = votes.estimated_shares(witness.probabilities(z.numpy()), witness.shares)
+    estimated = estimated_shares(witness.probabilities(z.numpy()), witness.shares)
     found = target_shares(estimated, planned, witness.shares)
-    wanted = np.maximum(found if _apart(found, witness.shares) <= _AGREE else witness.shares, _LEAST)
+    wanted = np.maximum(found if total_variation(found, witness.shares) <= _AGREE else witness.shares, _LEAST)
     offset = witness.offset + np.log(wanted) - np.log(shares)
     offset = offset - offset.mean()
     scored = z / witness.temperature + torch.from_numpy(offset)

@@ -23,6 +23,7 @@ from jumbot.adaptation._evaluation.averaged_plans import (
     source_mass,
 )
 from jumbot.adaptation._evaluation.decision import Harm
+from jumbot.adaptation._evaluation.measures import total_variation
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,6 @@ MOST_DEVIATION = 0.2
 MOST_MOVED = 0.4  # adaptation rightly moves a poor classifier by up to a third: digits, 59 to 94 % accuracy
 MOST_ENTROPY = 0.1  # nats by which the mean entropy of the predictions may rise through adaptation
 NEARLY_ONE = 0.95  # share of the predicted class in the target
-_LEAST_MASS = 1e-3  # between source samples: below it the settings explain nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Diagnosis:
     settings : PlanSettings
         The problem that was solved.
     scaled : bool
-        Whether `settings` were taken from the scale of the source embeddings.
+        Whether `settings` were taken from the scale of the source embeddings, as they always are by this version.
     source_shares : array of shape (n, sources) or None
         Shares of what each target sample receives, if there are several sources.
     harm : Harm or None
@@ -141,11 +141,14 @@ def diagnose(
     logits_t: Tensor,
     *,
     origins: Array | None = None,
-    settings: PlanSettings | None = None,
     before: Diagnosis | None = None,
     seed: int = 0,
-) -> Diagnosis:
+) -> tuple[Diagnosis, PlanReader]:
     r"""Reads the plans of unbalanced problems between source and target minibatches, averaged.
+
+    Returns what they show, and a reader of the same plans for further samples of the target.  The settings are
+    `scaled_settings`, which make the diagnosis comparable between methods and independent of the scale of the
+    embedding.
 
     .. math::
         \min_P \langle C, P\rangle + \varepsilon\, \mathrm{KL}(P \mid a b') + \tau\, \mathrm{KL}(P1 \mid a)
@@ -180,10 +183,6 @@ def diagnose(
         Target embeddings `(m, d)` and logits `(m, C)`.
     origins
         The source of each sample, if there are several, `(n,)`.
-    settings
-        The problem; by default `scaled_settings`, which makes the diagnosis comparable between methods and independent
-        of the scale of the embedding.  These also replace settings that carry no information: tau = inf, with which
-        every sample receives all of its mass, and a tau so small that not even source samples explain each other.
     before
         The diagnosis of the same target with the network before adaptation, to compare with.
     seed
@@ -191,39 +190,15 @@ def diagnose(
 
     >>> z = torch.tensor([[0.0, 0.0], [0.1, 0.0], [4.0, 0.0], [4.1, 0.0]])
     >>> target = torch.tensor([[0.0, 0.1], [4.0, 0.1], [4.1, 0.1], [99.0, 0.0]])
-    >>> found = diagnose(z, [0, 0, 1, 1], target, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
+    >>> found, _ = diagnose(z, [0, 0, 1, 1], target, torch.tensor([[9.0, 0], [0, 9], [0, 9], [0, 9]]))
     >>> found.class_proportions.round(2), found.unexplained
     (array([0.33, 0.67]), array([3]))
     """
-    return read_plans(
-        features_s, labels_s, features_t, logits_t, origins=origins, settings=settings, before=before, seed=seed
-    )[0]
-
-
-@torch.no_grad()
-def read_plans(
-    features_s: Tensor,
-    labels_s: Any,
-    features_t: Tensor,
-    logits_t: Tensor,
-    *,
-    origins: Array | None = None,
-    settings: PlanSettings | None = None,
-    before: Diagnosis | None = None,
-    seed: int = 0,
-) -> tuple[Diagnosis, PlanReader]:
-    """The diagnosis of `diagnose`, and a reader of the same plans for further samples of the target."""
     source = SourceMinibatches(features_s, labels_s, logits_t.shape[-1] if logits_t.ndim == 2 else 0, origins)
     z, logits = features_t.detach().cpu(), logits_t.detach().cpu()
     _check_target(source, z, logits)
-    mass = 0.0
-    scaled = settings is None or not math.isfinite(settings.tau)
-    if settings is not None and not scaled:
-        mass = source_mass(source, settings, seed)
-        scaled = mass < _LEAST_MASS
-    if scaled or settings is None:
-        settings = scaled_settings(features_s, labels_s, source.classes, origins=origins, seed=seed)
-        mass = source_mass(source, settings, seed)
+    settings = scaled_settings(features_s, labels_s, source.classes, origins=origins, seed=seed)
+    mass = source_mass(source, settings, seed)
 
     rng = np.random.default_rng(seed)
     found = settle(source, z, logits, settings, mass, rng)
@@ -253,14 +228,14 @@ def read_plans(
         disagreement=disagreement,
         signs=signs,
         settings=settings,
-        scaled=scaled,
+        scaled=True,
         source_shares=None if origins is None else by_source(found.columns, source),
     )
     return diagnosis, PlanReader(source, settings, mass, found.weights, rng)
 
 
 @torch.no_grad()
-def read_plans_of_numbers(
+def diagnose_numbers(
     features_s: Tensor,
     values_s: Tensor,
     features_t: Tensor,
@@ -275,7 +250,7 @@ def read_plans_of_numbers(
     The shares of several sources come from distances and numbers, `(n, outputs)` both, in deviations of the source's.
     """
     one = np.zeros(len(features_s), int)
-    found, by_distance = read_plans(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
+    found, by_distance = diagnose(features_s, one, features_t, torch.zeros(len(features_t), 1), seed=seed)
     by_numbers = by_distance
     if origins is not None:
         source = SourceMinibatches(features_s, one, 1, origins, values_s)
@@ -328,11 +303,6 @@ def less_explained(found: Diagnosis, received: Array | None) -> Diagnosis:
     )
 
 
-def _distance(p: Array, q: Array) -> float:
-    """The total variation, (1/2) sum |p - q|."""
-    return float(np.abs(p - q).sum() / 2)
-
-
 def as_predicted(diagnosis: Diagnosis, predictions: Array, labels: Array, harm: Harm | None) -> Diagnosis:
     """The diagnosis with these predicted classes instead of those of the logits, and with the harm."""
     predicted = np.bincount(predictions, minlength=len(diagnosis.class_proportions)) / len(predictions)
@@ -377,7 +347,7 @@ def _signs(unexplained: float, disagreement: float, predicted: Array, proportion
             f"{100 * disagreement:.0f} % of the explained samples lie among source samples of another class than the "
             "predicted one"
         )
-    deviation = _distance(predicted, proportions)
+    deviation = total_variation(predicted, proportions)
     if deviation > MOST_DEVIATION:
         reasons.append(f"predicted and estimated class proportions differ by {100 * deviation:.0f} %")
     return tuple(reasons)
@@ -390,7 +360,7 @@ def _signs_of_change(before: Diagnosis, proportions: Array, entropy: float) -> t
             f"before: it has {len(before.class_proportions)} classes, not {len(proportions)}; pass the diagnosis of "
             "the same target."
         )
-    moved = _distance(before.class_proportions, proportions)
+    moved = total_variation(before.class_proportions, proportions)
     if moved > MOST_MOVED:
         reasons.append(f"adaptation has moved the class proportions by {100 * moved:.0f} %")
     if entropy - before.entropy > MOST_ENTROPY:

@@ -16,6 +16,7 @@ from scipy.stats import wasserstein_distance
 
 from jumbot.errors import ArgumentError
 
+Array = np.ndarray[Any, Any]
 UNLABELLED = -1
 _SHOWN = 40  # classes that str() lists one by one
 
@@ -24,7 +25,7 @@ _SHOWN = 40  # classes that str() lists one by one
 class Evaluation:
     """Counts of (true class, predicted class), and what follows from them.
 
-    >>> found = evaluate([0, 1, 1, 0], [0, 1, 0, -1], ["cat", "dog"])
+    >>> found = evaluate(np.eye(2)[[0, 1, 1, 0]], np.array([0, 1, 0, -1]), ["cat", "dog"])
     >>> found.accuracy, found.per_class, found.left_out
     (0.666..., (0.5, 1.0), 1)
     """
@@ -93,47 +94,39 @@ class Evaluation:
         return "\n".join(lines)
 
 
-def evaluate(outputs: Any, labels: Any, classes: Sequence[str] | int | None = None) -> Evaluation:
+def evaluate(outputs: Any, labels: Array, classes: Sequence[str]) -> Evaluation:
     """confusion[t, p] = number of samples of true class t that are predicted as class p.
 
     Parameters
     ----------
     outputs
-        Predicted classes `(n,)` as integers, or probabilities (or logits) `(n, C)`, of which the largest counts.
+        Probabilities or logits `(n, C)`, of which the largest counts.
     labels
         True classes `(n,)`, integers in [0, C); -1 marks a sample without a label, which is left out and counted.
     classes
-        Names of the classes, or their number; by default the number of columns of `outputs`.
+        Names of the C classes.
 
-    >>> print(evaluate([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]], [0, 1, 0], ["cat", "dog"]))
+    >>> print(evaluate([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]], np.array([0, 1, 0]), ["cat", "dog"]))
     accuracy 66.7 %, mean over classes 75.0 %, 3 samples
       cat   50.0 % of 2, mostly predicted as dog (1)
       dog  100.0 % of 1
     """
     found = as_array(outputs)
-    if found.ndim not in (1, 2):
-        raise ArgumentError(f"outputs: shape {found.shape}; pass classes (n,) or probabilities (n, C).")
-    names = _names(classes, found)
-    if found.ndim == 2:
-        if found.shape[1] != len(names):
-            raise ArgumentError(f"outputs: {found.shape[1]} columns, but {len(names)} classes; pass one for each.")
-        if np.isnan(found).any():
-            rows = int(np.isnan(found).any(1).sum())
-            raise ArgumentError(f"outputs: NaN in {rows} of {len(found)} rows; the network has diverged.")
-        found = found.argmax(1) if len(found) else np.zeros(0, np.int64)
-    predictions = _whole(found, "outputs", 0, len(names))
-    truth = as_array(labels)
-    if truth.shape != predictions.shape:
-        raise ArgumentError(f"labels: shape {truth.shape}, but {len(predictions)} outputs; pass one for each.")
-    truth = _whole(truth, "labels", UNLABELLED, len(names))
-    known = truth != UNLABELLED
-    confusion = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(confusion, (truth[known], predictions[known]), 1)
+    if found.shape != (len(labels), len(classes)):
+        raise ArgumentError(
+            f"outputs: shape {found.shape}, but {len(labels)} labels and {len(classes)} classes; pass (n, C)."
+        )
+    if np.isnan(found).any():
+        rows = int(np.isnan(found).any(1).sum())
+        raise ArgumentError(f"outputs: NaN in {rows} of {len(found)} rows; the network has diverged.")
+    known = labels != UNLABELLED
+    confusion = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(confusion, (labels[known], found.argmax(1)[known]), 1)
     confusion.flags.writeable = False
-    return Evaluation(names, confusion, int((~known).sum()))
+    return Evaluation(tuple(classes), confusion, int((~known).sum()))
 
 
-def as_array(values: Any) -> np.ndarray[Any, Any]:
+def as_array(values: Any) -> Array:
     """A tensor on any device, an array or nested lists as a numpy array; half precision becomes float32."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu()
@@ -141,39 +134,17 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
     return np.asarray(values)
 
 
-def check_probabilities(values: np.ndarray[Any, Any]) -> None:
+def total_variation(p: Any, q: Any) -> float:
+    """(1/2) sum |p - q| of two proportions."""
+    return float(np.abs(np.subtract(p, q)).sum() / 2)
+
+
+def check_probabilities(values: Array) -> None:
     """Refuse anything but distributions over the last axis: NaN, negative numbers, rows that do not sum to one."""
     if np.isnan(values).any():
         raise ArgumentError("probabilities: got NaN; the network has diverged.")
     if values.size and (values.min() < 0 or np.abs(values.sum(-1) - 1).max() > 1e-2):
         raise ArgumentError("probabilities: rows must be >= 0 and sum to 1; apply a softmax to the logits first.")
-
-
-def _names(classes: Sequence[str] | int | None, outputs: np.ndarray[Any, Any]) -> tuple[str, ...]:
-    if classes is None:
-        if outputs.ndim != 2:
-            raise ArgumentError(
-                "classes must be given (names or number): predicted classes alone do not determine them."
-            )
-        classes = outputs.shape[1]
-    if isinstance(classes, int | np.integer):
-        return tuple(map(str, range(int(classes))))
-    if isinstance(classes, str):
-        raise ArgumentError(f"classes: {classes!r} is one string; pass a list of names, or their number.")
-    return tuple(map(str, classes))
-
-
-def _whole(values: np.ndarray[Any, Any], name: str, least: int, end: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    if not len(values):
-        return np.zeros(0, np.int64)
-    if values.dtype.kind not in "iuf" or (values.dtype.kind == "f" and not np.all(values == np.round(values))):
-        raise ArgumentError(f"{name}: {values.dtype} values; pass classes as whole numbers from {least} to {end - 1}.")
-    if values.min() < least or values.max() >= end:
-        raise ArgumentError(
-            f"{name}: values from {values.min():g} to {values.max():g}, but with {end} classes they lie in "
-            f"[{least}, {end - 1}]."
-        )
-    return values.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -266,8 +237,6 @@ def smoothness(predictions: Any, neighbours: Any) -> float:
 def _figures(rmse: float, mae: float, r2: float | None) -> str:
     return f"RMSE {rmse:.4g}, MAE {mae:.4g}" + ("" if r2 is None else f", R2 {r2:.3f}")
 
-
-Array = np.ndarray[Any, Any]
 
 UNKNOWN = 0.75
 """The gap of source-only, in standard deviations, above which it cannot be determined without labels whether adaptation

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from jumbot.adaptation._evaluation.measures import as_array, smoothness
 from jumbot.adaptation._evaluation.selection import entropy, infomax, snd
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, drawn_rows
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
@@ -104,10 +104,7 @@ def some_rows(domain: Domain, seed: int = 0) -> tuple[Array, Array]:
 
 def some_samples(domain: Domain, seed: int = 0) -> Array:
     """Indices of at most `MOST` samples."""
-    index = np.arange(len(domain))
-    if len(index) > MOST:
-        index = np.sort(np.random.default_rng((seed, 7)).choice(index, MOST, replace=False))
-    return index
+    return drawn_rows(len(domain), MOST, (seed, 7))
 
 
 def rows_of(domain: Domain, index: Array | None = None) -> Array:

@@ -16,7 +16,7 @@ from jumbot.adaptation._evaluation.measures import smoothness
 from jumbot.adaptation._evaluation.modularity import nearest, rows_of
 from jumbot.adaptation._evaluation.selection import scores
 from jumbot.adaptation._evaluation.task import Task
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, drawn_rows
 from jumbot.loss import JointTransportLoss
 from jumbot.methods.base import Method, TargetOutputs
 from jumbot.methods.network import Network
@@ -174,6 +174,4 @@ def _forward(network: Network, x: Tensor, images: bool) -> tuple[Tensor, Tensor]
 
 def _sample(domain: Domain, limit: int, seed: int) -> Domain:
     """The same `limit` samples at each evaluation."""
-    if len(domain) <= limit:
-        return domain
-    return domain.subset(np.sort(np.random.default_rng((seed, 5)).choice(len(domain), limit, replace=False)))
+    return domain if len(domain) <= limit else domain.subset(drawn_rows(len(domain), limit, (seed, 5)))

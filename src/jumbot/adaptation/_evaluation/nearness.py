@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from jumbot.adaptation._evaluation.diagnosis import UNEXPLAINED
 from jumbot.adaptation._networks.stems import Statistics, rows_as_trained_on
 from jumbot.data._domain import Domain
-from jumbot.data._inputs import PIXELS, InputFormat
+from jumbot.data._inputs import InputFormat, unscaled
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network
 
@@ -174,7 +174,7 @@ def frozen_rows(network: Network, format: InputFormat, domain: Domain) -> Callab
     if len(domain.shape) == 1:
         return partial(rows_as_trained_on, network)
     if format.kind == "image":
-        return partial(_of_parts, lambda x: picture_features(_unscaled(x, format), shades=format.pixels != "as-is"))
+        return partial(_of_parts, lambda x: picture_features(unscaled(x, format), shades=format.pixels != "as-is"))
     first = next(network.backbone.children(), None)
     return partial(_of_parts, lambda x: first(x.to(first.centre)).cpu()) if isinstance(first, Statistics) else None
 
@@ -201,11 +201,6 @@ def picture_features(x: Tensor, shades: bool = True) -> Tensor:
     edges = (edges / (edges.norm(dim=1, keepdim=True) + 1e-3)).sqrt()
     bright = F.adaptive_avg_pool2d(grey, _SHADES).flatten(1) * (_WEIGHT * _CELLS / _SHADES if shades else 0.0)
     return torch.cat([edges, bright], 1)
-
-
-def _unscaled(x: Tensor, format: InputFormat) -> Tensor:
-    mean, std = (x.new_tensor(values)[:, None, None] for values in PIXELS[format.pixels])
-    return x * std + mean
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ import numpy as np
 
 from jumbot._base.options import check_word
 from jumbot.adaptation._evaluation.measures import as_array, check_probabilities
+from jumbot.data._domain import drawn_rows
 from jumbot.errors import ArgumentError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -76,8 +77,7 @@ def snd(probabilities: Any, *, temperature: float = 0.05, most: int = 5_000, see
         raise ArgumentError(f"most: {most!r}; at least 2 samples are needed.")
     if len(p) < 2:
         return math.nan
-    if len(p) > most:
-        p = p[np.sort(np.random.default_rng(seed).choice(len(p), most, replace=False))]
+    p = p[drawn_rows(len(p), most, seed)]
     p = p / np.linalg.norm(p, axis=1, keepdims=True)
     total = 0.0
     for start in range(0, len(p), _CHUNK):
@@ -110,16 +110,6 @@ SCORES: dict[str, Score] = {
 RULES: dict[str, str] = {LAST: "the last iterate"} | {name: score.help for name, score in SCORES.items()}
 
 
-def check_rule(rule: str) -> str:
-    """`rule` if it is known.
-
-    >>> check_rule("entrpy")
-    Traceback (most recent call last):
-    jumbot.errors.ArgumentError: select: 'entrpy' is not known; did you mean 'entropy'? Known: last, entropy, ...
-    """
-    return check_word("select", rule, RULES)
-
-
 def best(history: Sequence[Mapping[str, Any]], rule: str = LAST) -> int:
     """The step whose evaluation is best by `rule`; of equal ones the later is chosen, NaN or missing scores never are.
 
@@ -129,7 +119,7 @@ def best(history: Sequence[Mapping[str, Any]], rule: str = LAST) -> int:
     >>> best([{"step": step, "scores": {"entropy": value}} for step, value in found.items()], "entropy")
     30
     """
-    check_rule(rule)
+    check_word("select", rule, RULES)
     records = [record for record in history if record.get("event", "evaluation") == "evaluation"]
     if not records:
         raise ArgumentError("history: it contains no evaluation, so no step can be chosen.")

@@ -124,9 +124,8 @@ class Guarantee:
         if not fits or set(found) != set(names) or curve.ndim != 2 or not bool(weights.isfinite().all()):
             raise ArgumentError(f"{where}: guarantee: is damaged; save the model again.")
         moved, strange, kind = facts.tolist()
-        arrays = (one.double().numpy() for one in (scores, weights, curve))
-        first, second, third = arrays
-        return cls(first, second, moved, third, strange, int(kind))
+        kept, weighed, expected = (one.double().numpy() for one in (scores, weights, curve))
+        return cls(kept, weighed, moved, expected, strange, int(kind))
 
 
 @dataclass(frozen=True, eq=False)

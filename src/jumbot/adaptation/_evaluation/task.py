@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -78,6 +77,7 @@ class Classification:
 
     def evaluate(self, outputs: Tensor, domain: Domain) -> Evaluation:
         """Accuracies of logits, or of probabilities."""
+        assert domain.labels is not None
         return evaluate(outputs, domain.labels, self.classes)
 
 
@@ -145,17 +145,3 @@ def task_of(source: Domain, label_loss: str = "squared") -> Task:
     own = source.given_labels
     given = tuple(own.get(name, name) for name in source.classes) if own else ()
     return Classification(source.classes, source.label_dtype, given)
-
-
-def task_to_json(task: Task) -> dict[str, Any]:
-    """What model files contain about a task, besides the classes."""
-    own = asdict(task) if isinstance(task, Regression) else {"dtype": task.dtype, "given": task.given}
-    return {"name": task.name} | own
-
-
-def task_from_json(found: Mapping[str, Any] | None, classes: tuple[str, ...]) -> Task:
-    """The inverse of `task_to_json`; models of versions without regression are classifiers."""
-    if found is None or found["name"] == "classification":
-        known = found or {}
-        return Classification(classes, known.get("dtype"), tuple(known.get("given", ())))
-    return Regression(tuple(found["mean"]), tuple(found["std"]), found["label_loss"], tuple(found["names"]))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jumbot.adaptation._evaluation import votes
 from jumbot.adaptation._evaluation.modularity import modularity_parts
+from jumbot.data._domain import drawn_rows
 from jumbot.transport._solve import solve
 
 Array = np.ndarray[Any, Any]
@@ -84,7 +84,7 @@ def transport_vote(target: Array, shares: Array) -> float:
     >>> transport_vote(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.5, 0.5]))
     0.5
     """
-    q = _some(target)
+    q = target[drawn_rows(len(target), MOST, (0, 8))]
     kept = shares > 0
     if kept.sum() < 2:
         return float(q[:, kept].mean())
@@ -116,13 +116,6 @@ def estimated_shares(target: Array, shares: Array) -> Array:
 def _certainty(q: Array) -> Array:
     """The negative entropy, the score with which ATC is best."""
     found: Array = (q * np.log(np.maximum(q, 1e-300))).sum(1)
-    return found
-
-
-def _some(rows: Array) -> Array:
-    if len(rows) <= MOST:
-        return rows
-    found: Array = rows[np.sort(np.random.default_rng((0, 8)).choice(len(rows), MOST, replace=False))]
     return found
 
 
@@ -176,7 +169,7 @@ class Witness:
     @cached_property
     def temperature(self) -> float:
         """The temperature that makes the held-out labels likeliest."""
-        return votes.fit_temperature(self.held, self.labels, self.offset)
+        return fit_temperature(self.held, self.labels, self.offset)
 
     @property
     def accuracy(self) -> float:
@@ -194,7 +187,7 @@ class Witness:
 
     def probabilities(self, logits: Array) -> Array:
         """Calibrated, for classes in the source's shares."""
-        return votes.softmax(logits, self.temperature, self.offset)
+        return softmax(logits, self.temperature, self.offset)
 
     @cached_property
     def predicted(self) -> tuple[Array, ...]:
@@ -234,13 +227,13 @@ class Witness:
         found: dict[str, list[float]] = {}
         for logits in self.target if final is None else (final,):
             q = self.probabilities(logits)
-            estimated = votes.estimated_shares(q, self.shares)
+            estimated = estimated_shares(q, self.shares)
             own = {
                 CONFIDENCE: float(q.max(1).mean()),
-                DIFFERENCE: votes.difference_of_confidences(held, right, q),
-                THRESHOLD: votes.threshold_vote(held, right, q),
-                TRANSPORT: votes.transport_vote(q, self.shares),
-                TRANSPORT_ESTIMATED: votes.transport_vote(q, estimated),
+                DIFFERENCE: difference_of_confidences(held, right, q),
+                THRESHOLD: threshold_vote(held, right, q),
+                TRANSPORT: transport_vote(q, self.shares),
+                TRANSPORT_ESTIMATED: transport_vote(q, estimated),
             }
             for name, value in own.items():
                 found.setdefault(name, []).append(value)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumbot.adaptation._evaluation.diagnosis import Diagnosis, read_plans, read_plans_of_numbers, widened
+from jumbot.adaptation._evaluation.diagnosis import Diagnosis, diagnose, diagnose_numbers, widened
 from jumbot.adaptation._evaluation.measures import UNLABELLED
 from jumbot.adaptation._evaluation.monitor import outputs
 from jumbot.adaptation._evaluation.task import Task
@@ -61,11 +61,11 @@ def diagnose_rows(
     origins = None if source.origins is None else source.origins[rows_s]
     z_s, (z, predicted) = of_source(rows_s)[0], of_target(first)
     if source.labels is not None:
-        found, reader = read_plans(z_s, labels[rows_s], z, predicted, origins=origins, before=before, seed=seed)
+        found, reader = diagnose(z_s, labels[rows_s], z, predicted, origins=origins, before=before, seed=seed)
         by_numbers = reader
     else:
         values = torch.from_numpy(labels[rows_s])
-        found, reader, by_numbers = read_plans_of_numbers(z_s, values, z, predicted, origins=origins, seed=seed)
+        found, reader, by_numbers = diagnose_numbers(z_s, values, z, predicted, origins=origins, seed=seed)
     if not parts:
         return found, predicted
     every = predicted.new_empty((count, predicted.shape[1]))

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from jumbot._settings.names import OFFLINE, RESNETS, check_backbone, check_weights
-from jumbot.adaptation._networks.build import output_width
 from jumbot.data._inputs import PIXELS
 from jumbot.data._torchvision import import_timm, import_torchvision
-from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
+from jumbot.errors import ArgumentError, MissingPackageError, first_line, need, suggest
 
 _HEADS = ("fc.", "_fc.", "classifier.", "head.", "head_dist.")  # ImageNet classifiers, not part of a backbone
 
@@ -76,6 +75,24 @@ def make_backbone(
     if freeze:
         module = Frozen(module)
     return Backbone(found.name, module, output_width(module, (3, size, size)), size, pixels, source)
+
+
+def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
+    """The width of the output of `module`, found by a dry run on one sample of zeros."""
+    training = module.training
+    module.eval()
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    try:
+        with torch.no_grad():
+            out = module(torch.zeros(1, *shape, device=device, dtype=dtype))
+    except Exception as error:
+        raise ArgumentError(f"backbone: fails on a sample of shape {shape}: {error}") from error
+    finally:
+        module.train(training)
+    if not isinstance(out, Tensor) or out.ndim != 2:
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ArgumentError(f"backbone: returns {got} for one sample; it must return a tensor (batch, features).")
+    return out.shape[1]
 
 
 class Frozen(nn.Module):
@@ -147,9 +164,9 @@ def read_weights(file: Path) -> Any:
     except MissingPackageError:
         raise
     except Exception as error:  # unpickling another kind of file may raise almost anything
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ArgumentError(
-            f"weights: {file} cannot be read as weights ({reason}); save module.state_dict() with torch.save."
+            f"weights: {file} cannot be read as weights ({first_line(error)}); save module.state_dict() with "
+            "torch.save."
         ) from error
 
 

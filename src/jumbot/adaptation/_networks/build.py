@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 
-from jumbot._settings.names import BUILT_IN
+from jumbot._base.options import Bounds, Count, Share, Whole, Width
+from jumbot._base.schema import Record
+from jumbot._settings.names import BUILT_IN, check_backbone
 from jumbot._settings.training import NetworkOptions
+from jumbot.adaptation._networks.backbones import make_backbone, output_width
 from jumbot.adaptation._networks.stems import (
     Directions,
     Pieces,
@@ -26,6 +30,49 @@ from jumbot.methods.network import Network, Sigmoid, xavier
 
 Stem = Pieces | Directions
 """A first layer for rows that is fitted to the source before training."""
+
+
+@dataclass(frozen=True)
+class NetworkSpec(Record):
+    """What a network is built from."""
+
+    kind: str
+    shape: tuple[Count, ...]
+    classes: Annotated[int, Bounds(at_least=1, at_most=2**20)]
+    features: Width
+    hidden: tuple[Width, ...] = ()
+    dropout: Share = 0.0
+    bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
+    numbers: tuple[Whole, ...] = ()
+    """Columns that are also divided into `bins`."""
+    rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
+    statistics: bool = False
+    """Whether a network for signals uses their statistics; those of version 0.2 and earlier do not."""
+    width: Width | None = None
+    """The output width of a pretrained or user-made backbone."""
+    bottleneck: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("kind", self.kind)
+        if not self.shape:
+            raise ArgumentError("shape must be the shape of a sample, got an empty list.")
+        ranks = {"table": 1, "signal": 2, "digits": 3}
+        if len(self.shape) != ranks.get(self.kind, len(self.shape)):
+            raise ArgumentError(f"shape: got {list(self.shape)}; a {self.kind} network takes {ranks[self.kind]}.")
+        if self.numbers and (not self.bins or max(self.numbers) >= self.shape[0]):
+            raise ArgumentError(f"numbers: must be columns below {self.shape[0]}, with bins > 0, got {self.numbers}.")
+        if self.bottleneck and self.width is None:
+            raise ArgumentError("width: is missing; a bottleneck needs that of its backbone.")
+
+
+def check_name(field: str, name: str) -> None:
+    """Refuse the name of a backbone that this version does not have; "user" is the user's own module."""
+    if name != "user":
+        try:
+            check_backbone(name)
+        except ArgumentError as error:
+            raise ArgumentError(str(error).replace("backbone:", f"{field}:", 1)) from error
 
 
 class Bottleneck(nn.Module):
@@ -128,7 +175,7 @@ def make_network(
     source: Domain | None = None,
     labelled: Domain | None = None,
     target: Domain | None = None,
-) -> tuple[Network, dict[str, Any]]:
+) -> tuple[Network, NetworkSpec]:
     """The network for samples of this shape, and the description from which `build_network` makes it again.
 
     `module` is a backbone to build on: the user's own, or a pretrained one whose name is `kind`.  A network whose first
@@ -143,13 +190,17 @@ def make_network(
         raise ArgumentError(
             f"backbone: {options.backbone!r} does not fit samples of shape {shape}; leave it out to choose by the data."
         )
-    features = options.features or (256 if kind == "table" else 128)
-    spec: dict[str, Any] = {"kind": kind, "shape": list(shape), "classes": classes, "features": features}
-    if kind == "table":
-        spec["hidden"] = list(options.hidden)
-    spec |= {name: getattr(options, name) for name in ("dropout", "bins", "rank") if getattr(options, name)}
-    if kind == "signal":
-        spec["statistics"] = True
+    spec = NetworkSpec(
+        kind=kind,
+        shape=shape,
+        classes=classes,
+        features=options.features or (256 if kind == "table" else 128),
+        hidden=options.hidden if kind == "table" else (),
+        dropout=options.dropout,
+        bins=options.bins,
+        rank=options.rank,
+        statistics=kind == "signal",
+    )
     if not (options.bins or options.rank or kind == "signal"):
         return build_network(spec), spec
     if source is None:
@@ -159,14 +210,14 @@ def make_network(
     if options.rank:
         projected = source.samples if isinstance(source.samples, ProjectedSamples) else None
         stem = learn_directions(source, options.rank, labelled) if projected is None else projected.stem
-        spec |= {"shape": [stem.basis.shape[1]], "rank": stem.width}
+        spec = replace(spec, shape=(stem.basis.shape[1],), rank=stem.width)
         network = build_network(spec)
         network.backbone.get_submodule("0").load_state_dict(stem.state_dict())
         return network, spec
     rows = some_inputs(source, labelled)
     if options.bins:
         there = None if target is None or source.values is None else some_inputs(target)
-        spec["numbers"] = list(number_columns(rows, there))
+        spec = replace(spec, numbers=number_columns(rows, there))
     network = build_network(spec)
     for module in network.modules():
         if isinstance(module, Pieces | Statistics):
@@ -174,42 +225,39 @@ def make_network(
     return network, spec
 
 
-def build_network(spec: Mapping[str, Any], module: nn.Module | None = None) -> Network:
+def build_network(spec: NetworkSpec, module: nn.Module | None = None) -> Network:
     """The described network with new weights; `module` is the user's own backbone."""
-    kind, shape, classes = spec["kind"], tuple(spec["shape"]), spec["classes"]
-    if kind == "table":
-        stem = _stem(spec, shape[0])
-        return table_network(shape[0], classes, spec["features"], tuple(spec["hidden"]), spec.get("dropout", 0.0), stem)
-    if kind == "digits":
-        return digits_network(shape, classes, spec["features"])
-    if kind == "signal":
-        return signal_network(shape, classes, spec["features"], spec.get("statistics", False))
-    if module is None and kind == "user":
+    if spec.kind == "table":
+        stem = _stem(spec)
+        return table_network(spec.shape[0], spec.classes, spec.features, spec.hidden, spec.dropout, stem)
+    if spec.kind == "digits":
+        return digits_network(spec.shape, spec.classes, spec.features)
+    if spec.kind == "signal":
+        return signal_network(spec.shape, spec.classes, spec.features, spec.statistics)
+    if module is None and spec.kind == "user":
         raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
     if module is None:
-        from jumbot.adaptation._networks.backbones import make_backbone
-
-        module = make_backbone(kind, weights=None).module
-    if spec.get("bottleneck"):
-        module = Bottleneck(module, spec["width"], spec["features"])
-    return Network(module, features=spec["features"], classes=classes)
+        module = make_backbone(spec.kind, weights=None).module
+    if spec.width is not None and spec.bottleneck:
+        module = Bottleneck(module, spec.width, spec.features)
+    return Network(module, features=spec.features, classes=spec.classes)
 
 
-def _stem(spec: Mapping[str, Any], width: int) -> Stem | None:
+def _stem(spec: NetworkSpec) -> Stem | None:
     """The first layer of a network for rows, if its description has one."""
-    if spec.get("bins"):
-        return Pieces(width, tuple(spec["numbers"]), spec["bins"], blanks=spec.get("dropout", 0.0) > 0)
-    return Directions(width, spec["rank"]) if spec.get("rank") else None
+    if spec.bins:
+        return Pieces(spec.shape[0], spec.numbers, spec.bins, blanks=spec.dropout > 0)
+    return Directions(spec.shape[0], spec.rank) if spec.rank else None
 
 
-def check_sizes(spec: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], where: Any) -> None:
+def check_sizes(spec: NetworkSpec, shapes: Mapping[str, tuple[int, ...]], where: Any) -> None:
     """Refuse a description that does not fit weights of these shapes, before anything of its size is allocated."""
-    last = {"classifier.weight": (spec["classes"], spec["features"])}
-    if spec.get("bottleneck"):
-        last["backbone.bottleneck.weight"] = (spec["features"], spec["width"])
-    if len(spec.get("hidden", ())) > len(shapes):
-        raise ArgumentError(f"{where}: network.hidden: {len(spec['hidden'])} layers, which the weights do not have.")
-    if spec["kind"] in BUILT_IN:
+    last: dict[str, tuple[int | None, ...]] = {"classifier.weight": (spec.classes, spec.features)}
+    if spec.bottleneck:
+        last["backbone.bottleneck.weight"] = (spec.features, spec.width)
+    if len(spec.hidden) > len(shapes):
+        raise ArgumentError(f"{where}: network.hidden: {len(spec.hidden)} layers, which the weights do not have.")
+    if spec.kind in BUILT_IN:
         with torch.device("meta"):
             last |= {name: tuple(value.shape) for name, value in build_network(spec).state_dict().items()}
     for name, shape in last.items():
@@ -222,39 +270,19 @@ def check_sizes(spec: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], 
 
 def _around(
     module: nn.Module, kind: str, shape: tuple[int, ...], classes: int, options: NetworkOptions, dtype: torch.dtype
-) -> tuple[Network, dict[str, Any]]:
+) -> tuple[Network, NetworkSpec]:
     pretrained = kind != "user"
     width = output_width(module, shape, dtype)
-    bottleneck = pretrained or options.features not in (None, width)
-    features = options.features or (256 if pretrained else width)
-    spec = {
-        "kind": kind,
-        "shape": list(shape),
-        "classes": classes,
-        "width": width,
-        "features": features,
-        "bottleneck": bottleneck,
-    }
+    spec = NetworkSpec(
+        kind=kind,
+        shape=shape,
+        classes=classes,
+        features=options.features or (256 if pretrained else width),
+        width=width,
+        bottleneck=pretrained or options.features not in (None, width),
+    )
     network = build_network(spec, module)
     xavier(network.classifier)
     if isinstance(network.backbone, Bottleneck):
         xavier(network.backbone.bottleneck)
     return network, spec
-
-
-def output_width(module: nn.Module, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """The width of the output of `module`, found by a dry run on one sample of zeros."""
-    training = module.training
-    module.eval()
-    device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    try:
-        with torch.no_grad():
-            out = module(torch.zeros(1, *shape, device=device, dtype=dtype))
-    except Exception as error:
-        raise ArgumentError(f"backbone: fails on a sample of shape {shape}: {error}") from error
-    finally:
-        module.train(training)
-    if not isinstance(out, Tensor) or out.ndim != 2:
-        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise ArgumentError(f"backbone: returns {got} for one sample; it must return a tensor (batch, features).")
-    return out.shape[1]

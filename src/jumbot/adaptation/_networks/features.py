@@ -12,13 +12,12 @@ import inspect
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -26,8 +25,11 @@ import torch
 from torch import Tensor, nn
 
 from jumbot._base.files import replacing
+from jumbot._base.options import Text
 from jumbot._base.progress import Stretch, progress
+from jumbot._base.schema import Record
 from jumbot.adaptation._networks.backbones import Backbone, Frozen, make_backbone
+from jumbot.adaptation._networks.build import check_name
 from jumbot.data._content import KEY, content_keys, digest
 from jumbot.data._domain import ArraySamples, Domain
 from jumbot.data._inputs import InputFormat, scaled
@@ -170,20 +172,32 @@ def _forward(module: nn.Module, domain: Domain, rows: np.ndarray, images: Tensor
 
 
 @dataclass(frozen=True)
+class ExtractorFile(Record):
+    """The frozen backbone of a model, without its weights."""
+
+    name: str
+    weights: Text | None
+    fingerprint: str
+    format: InputFormat | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("name", self.name)
+
+
+@dataclass(frozen=True)
 class Extractor:
     """Images in the backbone's format -> rows of features, kept in a cache by content."""
 
     backbone: Backbone
     weights: str | None = None
-    cache: Path | None = None
     format: InputFormat | None = None
     """The scale of the features, learned on those of the source."""
     device: str = "cpu"
     workers: int | None = None
 
     def __call__(self, domain: Domain) -> Domain:
-        cache = self.cache if self.cache is not None else default_cache()
-        found = extract(self.backbone, domain, cache, device=self.device, workers=self.workers)
+        found = extract(self.backbone, domain, default_cache(), device=self.device, workers=self.workers)
         return found if self.format is None else self.format.apply(found)
 
     def on_device_of(self, network: nn.Module) -> Extractor:
@@ -196,26 +210,23 @@ class Extractor:
         features = replace(self, format=None)(source)
         return replace(self, format=scaled(InputFormat("features", width=features.shape[0]), features, standardise))
 
-    def to_json(self) -> dict[str, Any]:
-        """The description of the backbone in a saved model, without its weights."""
-        described = {"name": self.backbone.name, "weights": self.weights}
-        format = None if self.format is None else asdict(self.format)
-        return {**described, "fingerprint": fingerprint(self.backbone.module), "format": format}
+    def describe(self) -> ExtractorFile:
+        """What a saved model contains of it."""
+        return ExtractorFile(self.backbone.name, self.weights, fingerprint(self.backbone.module), self.format)
 
     @classmethod
-    def from_json(cls, described: Mapping[str, Any], module: nn.Module | None = None) -> Extractor:
+    def of(cls, described: ExtractorFile, module: nn.Module | None = None) -> Extractor:
         """The same backbone; other weights with the same name are refused."""
-        if module is None and described["name"] == "user":
+        if module is None and described.name == "user":
             raise ArgumentError("backbone: this model was trained with your own module; pass backbone=that module.")
-        weights = described["weights"]
-        backbone = make_backbone(described["name"] if module is None else module, weights, freeze=True)
-        if fingerprint(backbone.module) != described["fingerprint"]:
+        weights = described.weights
+        backbone = make_backbone(described.name if module is None else module, weights, freeze=True)
+        if fingerprint(backbone.module) != described.fingerprint:
             raise ArgumentError(
-                f"backbone: {described['name']} with weights {weights!r} is not what this model was trained on; its "
+                f"backbone: {described.name} with weights {weights!r} is not what this model was trained on; its "
                 "weights or its code have changed."
             )
-        format = described.get("format")
-        return cls(backbone, weights, format=None if format is None else InputFormat.from_dict(format))
+        return cls(backbone, weights, format=described.format)
 
 
 SHARD = 256  # samples per file of the cache, the most that an interruption can lose

@@ -10,7 +10,7 @@ from scipy.stats import wasserstein_distance
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jumbot.data._domain import ArraySamples, Domain
+from jumbot.data._domain import ArraySamples, Domain, even_rows
 from jumbot.data._scaling import total_deviation
 from jumbot.errors import ArgumentError
 from jumbot.methods.network import Network, Sigmoid
@@ -30,8 +30,7 @@ def some_inputs(source: Domain, labelled: Domain | None = None) -> Tensor:
     A first layer fitted to the source alone would clip what distinguishes samples beyond its range, and their labels
     would be useless.
     """
-    count = min(len(source), _ROWS, max(_NUMBERS // math.prod(source.shape), 1))
-    found = source.samples.batch(np.unique(np.linspace(0, len(source) - 1, count).round().astype(np.int64)))
+    found = source.samples.batch(even_rows(len(source), min(_ROWS, max(_NUMBERS // math.prod(source.shape), 1))))
     return found if labelled is None else torch.cat([found, some_inputs(labelled)])
 
 

@@ -5,65 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from jumbot._base.options import Bounds, Count, Measured, Portion, Positive, Seed, Share, Text, Weight, Whole, Width
+from jumbot._base.options import Measured, Portion, Positive, Seed, Text, Weight, Whole
 from jumbot._base.schema import Record, Upgrade, Versioned
-from jumbot._settings.names import check_backbone
 from jumbot._settings.reading import TaskName
 from jumbot._settings.training import Inputs, NetworkOptions, Rule, Training
+from jumbot.adaptation._evaluation.task import Classification, Regression, Task
+from jumbot.adaptation._networks.build import NetworkSpec
 from jumbot.data._domain import Label
 from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 from jumbot.methods import method_options
-
-
-@dataclass(frozen=True)
-class NetworkSpec(Record):
-    """What a network is built from."""
-
-    kind: str
-    shape: tuple[Count, ...]
-    classes: Annotated[int, Bounds(at_least=1, at_most=2**20)]
-    features: Width
-    hidden: tuple[Width, ...] = ()
-    dropout: Share = 0.0
-    bins: Annotated[int, Bounds(at_least=0, at_most=256)] = 0
-    numbers: tuple[Whole, ...] = ()
-    """Columns that are also divided into `bins`."""
-    rank: Annotated[int, Bounds(at_least=0, at_most=2**14)] = 0
-    statistics: bool = False
-    """Whether a network for signals uses their statistics; those of version 0.2 and earlier do not."""
-    width: Width | None = None
-    """The output width of a pretrained or user-made backbone."""
-    bottleneck: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_name("kind", self.kind)
-        if not self.shape:
-            raise ArgumentError("shape must be the shape of a sample, got an empty list.")
-        ranks = {"table": 1, "signal": 2, "digits": 3}
-        if len(self.shape) != ranks.get(self.kind, len(self.shape)):
-            raise ArgumentError(f"shape: got {list(self.shape)}; a {self.kind} network takes {ranks[self.kind]}.")
-        if self.numbers and (not self.bins or max(self.numbers) >= self.shape[0]):
-            raise ArgumentError(f"numbers: must be columns below {self.shape[0]}, with bins > 0, got {self.numbers}.")
-        if self.bottleneck and self.width is None:
-            raise ArgumentError("width: is missing; a bottleneck needs that of its backbone.")
-
-
-@dataclass(frozen=True)
-class ExtractorFile(Record):
-    """The frozen backbone of a model, without its weights."""
-
-    name: str
-    weights: Text | None
-    fingerprint: str
-    format: InputFormat | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_name("name", self.name)
 
 
 @dataclass(frozen=True)
@@ -95,14 +48,18 @@ class TaskFile(Record):
         if self.names and len(self.names) != len(self.mean):
             raise ArgumentError(f"names: has length {len(self.names)}; it must be {len(self.mean)}, as mean.")
 
+    @classmethod
+    def of(cls, task: Task) -> TaskFile:
+        """Everything about a task except the names of its classes."""
+        if isinstance(task, Regression):
+            return cls(task.name, task.mean, task.std, task.label_loss, task.names)  # type: ignore[arg-type]
+        return cls(task.name, dtype=task.dtype, given=task.given)
 
-def check_name(field: str, name: str) -> None:
-    """Refuse the name of a backbone that this version does not have; "user" is the user's own module."""
-    if name != "user":
-        try:
-            check_backbone(name)
-        except ArgumentError as error:
-            raise ArgumentError(str(error).replace("backbone:", f"{field}:", 1)) from error
+    def to_task(self, classes: tuple[str, ...]) -> Task:
+        """The inverse of `of`."""
+        if self.label_loss is not None:
+            return Regression(self.mean, self.std, self.label_loss, self.names)
+        return Classification(classes, self.dtype, self.given)
 
 
 def check_method(method: Mapping[str, Any]) -> str:

@@ -16,14 +16,9 @@ from jumbot.adaptation._evaluation.decision import Decision
 from jumbot.adaptation._evaluation.diagnosis import Diagnosis
 from jumbot.adaptation._evaluation.measures import Evaluation, RegressionEvaluation
 from jumbot.adaptation._evaluation.rivals import References
-from jumbot.adaptation._runs.config_json import (
-    DataFile,
-    ExtractorFile,
-    NetworkSpec,
-    TaskFile,
-    check_classes,
-    check_method,
-)
+from jumbot.adaptation._networks.build import NetworkSpec
+from jumbot.adaptation._networks.features import ExtractorFile
+from jumbot.adaptation._runs.config_json import DataFile, TaskFile, check_classes, check_method
 from jumbot.data._inputs import InputFormat
 from jumbot.errors import ArgumentError
 
@@ -136,12 +131,14 @@ def label_figures(found: Evaluation | RegressionEvaluation) -> dict[str, Any]:
 
 
 def known_figures(results: Results) -> dict[str, Any]:
-    """The content of `Model.results`, without missing values; R2 is None if all labels are equal."""
+    """The content of `Model.results` and `results.json`: problems in the data first, and no missing values.
+
+    R2 is None if all labels are equal.
+    """
     found: dict[str, Any] = to_builtins(results)
-    known = {name for name, value in found.items() if value is not None} | (
-        {"r2"} if results.rmse is not None else set()
-    )
-    return {name: found[name] for name in found if name in known}
+    first = {"data_remarks": found.pop("data_remarks")}
+    of_numbers = {"r2"} if results.rmse is not None else set[str]()
+    return first | {name: value for name, value in found.items() if value is not None or name in of_numbers}
 
 
 Crops = tuple[Literal["none", "crop", "resized-crop"], Literal["whole", "centre-crop", "ten-crop"]]

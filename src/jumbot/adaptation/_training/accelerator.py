@@ -14,6 +14,7 @@ import torch
 
 from jumbot._base.distributed import leave_at_exit
 from jumbot._base.schema import to_builtins
+from jumbot._settings.places import CONFIG
 from jumbot._settings.training import Training
 from jumbot.adaptation._runs.folder import RunFolder, read_config
 from jumbot.errors import ArgumentError, JumbotError, MissingPackageError, need
@@ -80,7 +81,7 @@ def begin_trackers(accelerator: Any, training: Training, run: RunFolder | None) 
     if not run or not training.tracked_by:
         return
     settings = {}
-    if (run.path / "config.json").exists():
+    if (run.path / CONFIG).exists():
         config = to_builtins(read_config(run.path))
         parts = {name: config[name] or {} for name in ("method", "training", "network_options", "inputs")}
         settings = {f"{part}.{key}": _trackable(values[key]) for part, values in parts.items() for key in values}

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from jumbot._settings.training import Training
-from jumbot.adaptation._evaluation.task import Task
-from jumbot.data._domain import Domain, Samples
+from jumbot.adaptation._training.parts import TrainingData
+from jumbot.data._domain import Samples
 from jumbot.data._readers import Submit, Wait, count_workers, readers
 from jumbot.methods.base import Batch, Method
 from jumbot.minibatch._sampling import ShuffledSampler, StratifiedSampler
@@ -36,17 +36,15 @@ class Batches:
 
     def __init__(
         self,
-        source: Domain,
-        target: Domain,
-        task: Task,
+        data: TrainingData,
         method: Method,
         training: Training,
         source_steps: int,
         total: int,
         accelerator: Any,
-        labelled: Domain | None = None,
     ) -> None:
-        self.source, self.target, self.labels = source, target, task.labels(source)
+        source, target, labelled = data.source, data.target, data.labelled
+        self.source, self.target, self.labels = source, target, data.task.labels(source)
         self.seed, self.k, self.size = training.seed, training.k, training.batch_size
         self.workers = training.workers
         self.extra_samples = method.extra_samples
@@ -60,7 +58,7 @@ class Batches:
             if source.strata is not None and (training.sampler == "stratified" or source.labels is None)
             else ShuffledSampler(len(source), training.batch_size, training.seed, stream=8)
         )
-        self.labelled, self.labelled_labels = labelled, None if labelled is None else task.labels(labelled)
+        self.labelled, self.labelled_labels = labelled, None if labelled is None else data.task.labels(labelled)
         if labelled is not None:
             every = np.zeros(len(labelled), np.int64) if labelled.labels is None else labelled.labels
             # at least two rows, for layers that compute statistics of a minibatch

@@ -16,11 +16,11 @@ from torch import nn
 from jumbot._settings.training import Training
 from jumbot.adaptation._evaluation.modularity import trust_in_sources
 from jumbot.adaptation._evaluation.monitor import Monitor, Watch
-from jumbot.adaptation._evaluation.selection import best, check_rule
+from jumbot.adaptation._evaluation.selection import best
 from jumbot.adaptation._runs.folder import RunFolder
 from jumbot.adaptation._runs.provenance import Start
 from jumbot.adaptation._training.accelerator import begin_trackers, devices, flat, make_accelerator, seed_step
-from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up
+from jumbot.adaptation._training.bar import TimeUpError, stops, time_is_up, training_bar
 from jumbot.adaptation._training.batch_norms import check_has_batch_norms, estimate_batch_norms
 from jumbot.adaptation._training.batches import Batches, Loaded
 from jumbot.adaptation._training.checkpoint import Checkpoints
@@ -93,10 +93,10 @@ class Trainer:
         show: bool = False,
         until: float = math.inf,
     ) -> None:
-        source, target, task, labelled = data.source, data.target.unlabelled(), data.task, data.labelled
+        data = replace(data, target=data.target.unlabelled())
+        source, labelled = data.source, data.labelled
         if source.labels is None and source.values is None:
             raise ArgumentError(f"source: {source.name} has no labels; the source must be labelled.")
-        check_rule(training.select)
         if training.batch_norm == "target":
             check_has_batch_norms(network)
         self.training, self.run, self.show, self.until = training, run, show, until
@@ -110,9 +110,7 @@ class Trainer:
         self.epoch, self.source_steps, steps = training.lengths(len(source) // self.accelerator.num_processes)
         self.total = self.source_steps + steps
         self.refresh_every = method.refresh_interval(steps)
-        self.batches = Batches(
-            source, target, task, method, training, self.source_steps, self.total, self.accelerator, labelled
-        )
+        self.batches = Batches(data, method, training, self.source_steps, self.total, self.accelerator)
         if source.origins is not None:
             method.use_sources(len(source.sources), lambda: trust_in_sources(source, training.seed))
         # both terms are means: no source sample has more weight than a labelled target sample
@@ -121,7 +119,7 @@ class Trainer:
         network.to(memory_format=self.batches.layout)  # type: ignore[call-overload]
         self.wrapped = self.accelerator.prepare_model(self.objective)
         self.monitor = Monitor(
-            self.network, self.method, source, target, task, training, self.watch, self.accelerator.device
+            network, method, source, data.target, data.task, training, self.watch, self.accelerator.device
         )
         self.step, self.before = 0, 0.0
         self.planned: int | None = None  # steps, where a budget of time ended it before
@@ -354,7 +352,5 @@ class Trainer:
         if not self.accelerator.is_main_process:
             yield lambda record: None
             return
-        from jumbot.adaptation._training.bar import training_bar
-
         with training_bar(self.total, self.step, self.method.name, self.show) as update:
             yield update

@@ -12,7 +12,7 @@ from torch import nn
 from jumbot._settings.training import Training
 from jumbot.adaptation._config import RunConfig
 from jumbot.adaptation._evaluation.task import Task
-from jumbot.adaptation._networks.build import Bottleneck, make_network
+from jumbot.adaptation._networks.build import Bottleneck, NetworkSpec, make_network
 from jumbot.adaptation._networks.stems import learn_directions, project
 from jumbot.data._domain import Domain
 from jumbot.methods import Method, make_method
@@ -48,7 +48,7 @@ class NetworkInput(NamedTuple):
 
 def make_parts(
     config: RunConfig, data: TrainingData, seen: NetworkInput | None = None
-) -> tuple[Network, dict[str, Any], Method]:
+) -> tuple[Network, NetworkSpec, Method]:
     """The network, what describes it, and the method; by default the network gets the source's samples unchanged."""
     source, task = data.source, data.task
     shape, dtype, module, kind = NetworkInput(source.shape) if seen is None else seen

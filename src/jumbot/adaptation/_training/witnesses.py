@@ -20,7 +20,7 @@ from jumbot.adaptation._evaluation.votes import Panel, Witness
 from jumbot.adaptation._networks.stems import Statistics
 from jumbot.adaptation._training.loop import Trainer
 from jumbot.adaptation._training.parts import TrainingData, make_parts
-from jumbot.data._domain import Domain
+from jumbot.data._domain import Domain, drawn_rows
 from jumbot.errors import JumbotError, need
 from jumbot.methods.network import Network
 
@@ -37,8 +37,7 @@ _SHORTEST = 8  # shortest signals with a spectrum
 def learning_rows(domain: Domain, seed: int = 0, index: Array | None = None) -> tuple[Array, Array]:
     """(indices, rows) of at most `LEARNED` of the samples in `index`; signals by their statistics and spectra."""
     index = np.arange(len(domain)) if index is None else index
-    if len(index) > LEARNED:
-        index = np.sort(np.random.default_rng((seed, 9)).choice(index, LEARNED, replace=False))
+    index = _some(index, seed, LEARNED)
     if len(domain.shape) != 2 or domain.shape[1] < _SHORTEST:
         return index, rows_of(domain, index)
     signals = domain.samples.batch(index)
@@ -166,11 +165,7 @@ def train_witnesses(data: TrainingData, configs: Sequence[RunConfig], until: flo
             network = train_network(replace(data, source=part), config, now + max(until - now, 0) / left)
             left -= 1
             asked[config.method].ask(network, unseen, sample)
-    panel = Panel(
-        {name: np.concatenate([one[name][0] for one in references]) for name in (references or [{}])[0]},
-        {name: tuple(one[name][1] for one in references) for name in (references or [{}])[0]},
-        neighbourhoods(source, target_rows, seed),
-    )
+    panel = _panel(references, neighbourhoods(source, target_rows, seed))
     order = np.concatenate([held for _, held in parts])
     by_method = {}
     for config in configs:
@@ -209,11 +204,7 @@ def held_out_witnesses(
     learned, rows = learning_rows(source, seed)
     others = [learning_rows(each)[1] for each in (part, sample)]
     predictions = reference_predictions(rows, task.labels(source)[learned], others, seed=seed)
-    panel = Panel(
-        {name: one for name, (one, _) in predictions.items()},
-        {name: (one,) for name, (_, one) in predictions.items()},
-        neighbourhoods(source, others[1], seed),
-    )
+    panel = _panel([predictions], neighbourhoods(source, others[1], seed))
     shares, offset = shares_of(source, task.outputs, config.training.sampler == "stratified")
     by_method = {}
     for name, network in networks.items():
@@ -221,6 +212,13 @@ def held_out_witnesses(
         asked.ask(network, part, sample)
         by_method[name] = asked.witness(task.labels(part), shares, offset, panel)
     return Witnesses(by_method, index)
+
+
+def _panel(references: Sequence[Mapping[str, list[Array]]], neighbours: Array | None) -> Panel:
+    """From `{name: [predictions of the held-out part, and of the target]}` for each fold, if anything was asked."""
+    names = references[0] if references else ()
+    held = {name: np.concatenate([one[name][0] for one in references]) for name in names}
+    return Panel(held, {name: tuple(one[name][1] for one in references) for name in names}, neighbours)
 
 
 def neighbourhoods(source: Domain, target_rows: Array, seed: int) -> Array | None:
@@ -271,9 +269,7 @@ def shares_of(source: Domain, classes: int, stratified: bool) -> tuple[Array, Ar
 
 def _some(index: Array, seed: int, most: int) -> Array:
     """At most this many of them."""
-    if len(index) <= most:
-        return index
-    found: Array = np.sort(np.random.default_rng((seed, 9)).choice(index, most, replace=False))
+    found: Array = index[drawn_rows(len(index), most, (seed, 9))]
     return found
 
 

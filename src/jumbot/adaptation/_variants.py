@@ -1,17 +1,93 @@
-"""The candidates of `jumbot.tune`: no adaptation, other methods, and JUMBOT at five values of tau."""
+"""Methods with options: `NAME:OPTION=VALUE`, as `jumbot compare --methods` takes them, and the candidates of `tune`.
+
+The candidates are no adaptation, other methods, and JUMBOT at five values of tau.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
-from jumbot._base.options import MOST, Bounds
+from jumbot._base.options import MOST, Bounds, check
 from jumbot._settings.reading import Reading, TaskName
-from jumbot.adaptation._config import PARTS, check_changes, make_config
-from jumbot.adaptation._runs.variants import Variant
-from jumbot.errors import ArgumentError, suggest_option
+from jumbot.adaptation._config import PARTS, check_changes, make_config, option_names
+from jumbot.errors import ArgumentError, suggest, suggest_option
 from jumbot.methods import METHODS, SOURCE_ONLY, options_class
+
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method and changes to its options or training; `label` is its name in the table."""
+
+    label: str
+    method: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """Its label as a folder name that is valid on every system."""
+        return self.label.replace(":", "-").replace(" ", "-")
+
+
+def read_variant(text: str) -> Variant:
+    """NAME, or NAME:OPTION=VALUE,OPTION=VALUE.
+
+    >>> read_variant("dann:reversal_steps=none,weight=0.5").changes
+    {'reversal_steps': None, 'weight': 0.5}
+    """
+    method, colon, rest = text.partition(":")
+    changes: dict[str, Any] = {}
+    for one in rest.split(",") if colon else ():
+        name, equals, value = one.partition("=")
+        name = name.strip().replace("-", "_")
+        if not name or not equals or not value.strip():
+            raise ArgumentError(f"methods: got {text!r}; write NAME or NAME:OPTION=VALUE,OPTION=VALUE.")
+        if name in changes:
+            raise ArgumentError(f"methods: {text!r} gives {name} twice.")
+        changes[name] = _value(value.strip())
+    return Variant(text, method, changes)
+
+
+def share_changes(
+    methods: Sequence[str],
+    recipe: str | None,
+    common: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[tuple[Variant, dict[str, Any]]]:
+    """The changes of each method: those of the `common` ones that it has (dann has no tau), its `own` by the names in
+    `methods`, and those in its name.
+
+    >>> [changes for _, changes in share_changes(["jumbot", "dann:weight=2"], "table", {"tau": 0.3, "steps": 9})]
+    [{'tau': 0.3, 'steps': 9}, {'steps': 9, 'weight': 2}]
+    """
+    variants = [read_variant(check("methods", name, str)) for name in dict.fromkeys(methods)]
+    known = [option_names(variant.method) for variant in variants]
+    if not variants:
+        raise ArgumentError(f"methods: none given; {suggest('', METHODS)}")
+    for option in common:
+        if not any(option in names for names in known):
+            every = sorted(set().union(*known))
+            raise ArgumentError(f"{option}: not an option of {', '.join(methods)}; {suggest_option(option, every)}")
+    shared = []
+    for variant, names in zip(variants, known, strict=True):
+        changes = {option: value for option, value in common.items() if option in names}
+        shared.append((variant, changes | dict((own or {}).get(variant.label, {})) | dict(variant.changes)))
+        check_changes(variant.method, recipe, shared[-1][1])
+    return shared
+
+
+def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return text
+
 
 PARTIAL = {"eta1": 0.3, "eta2": 1.5, "eta3": 10.0, "tau": 0.24}
 """The paper's partial settings as multiples of its general ones, with twice its tau."""
@@ -41,19 +117,18 @@ def candidates(recipe: str, task: TaskName = "classification") -> tuple[Variant,
     ['source-only', 'jumbot tau=2', 'deepjdot', 'dann', 'jumbot tau=4', 'jumbot tau=1', 'jumbot tau=8',
     'jumbot tau=0.5']
     """
-    if task == "regression":
-        options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).to_json()["method"]
-        taus = [_jumbot("jumbot", {"tau": options["tau"]}, factor) for factor in TAUS]
-        return (Variant(SOURCE_ONLY, SOURCE_ONLY), taus[0], *(Variant(n, n) for n in _OTHERS[task]), *taus[1:])
-    options = make_config(None, "jumbot", recipe, {}).options
+    options = make_config(None, "jumbot", recipe, {"views": "whole"}, task).options
     given = {name: float(getattr(options, name)) for name in PARTIAL}
+    others = [Variant(name, name) for name in _OTHERS[task]]
+    if task == "regression":
+        first, *more = (_jumbot("jumbot", {"tau": given["tau"]}, factor) for factor in TAUS)
+        return (Variant(SOURCE_ONLY, SOURCE_ONLY), first, *others, *more)
     is_partial = given["eta3"] / given["tau"] > _PARTIAL_FROM
     other = {name: value * PARTIAL[name] ** (-1 if is_partial else 1) for name, value in given.items()}
     words = ("jumbot partial", "jumbot") if is_partial else ("jumbot", "jumbot partial")
     tuned = [
         _jumbot(word, settings, factor) for factor in TAUS for word, settings in zip(words, (given, other), strict=True)
     ]
-    others = [Variant(name, name) for name in _OTHERS[task]]
     return (Variant(SOURCE_ONLY, SOURCE_ONLY), *tuned[:2], *others, *tuned[2:])
 
 
