@@ -27,12 +27,12 @@ def test_the_report_is_written_where_out_is_given(blobs: Any, tmp_path: Path) ->
 
 def test_a_target_that_is_the_source_is_remarked_on(tmp_path: Path, rng: np.random.Generator) -> None:
     """The accuracy on its labels is not by labels that training never saw."""
-    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["x", "y"])
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["width", "height"])
     frame.assign(label=np.arange(40) % 2).to_csv(tmp_path / "a.csv", index=False)
     (tmp_path / "sub").mkdir()
     with pytest.warns(jumbot.DataWarning, match="source itself"):
         model = jumbot.adapt(tmp_path / "a.csv", str(tmp_path / "sub" / ".." / "a.csv"), steps=2, method="source-only")
-    assert any("source itself" in one for one in model.results["remarks"])
+    assert any("source itself" in one for one in model.results["data_remarks"])
     frame.to_csv(tmp_path / "b.csv", index=False)
     jumbot.adapt(tmp_path / "a.csv", tmp_path / "b.csv", steps=2, method="source-only")
 

@@ -14,7 +14,7 @@ import jumbot
 from jumbot.adaptation import _finish, _judging
 from jumbot.adaptation._evaluation.decision import Harm
 from jumbot.adaptation._queue import Pair, Run
-from jumbot.adaptation._runs.variants import Variant
+from jumbot.adaptation._variants import Variant
 from jumbot.cli._app import main
 
 HARM = Harm(0.5, 0.8, 0.3)

@@ -89,14 +89,15 @@ def test_arrays_tensors_frames_and_files_are_alike(tmp_path: Path) -> None:
 
 
 def test_folders_named_after_numbers(tmp_path: Path, rng: np.random.Generator) -> None:
-    for age in (20, 30):
-        for i in range(6):
-            path = tmp_path / "faces" / str(age) / f"{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(rng.integers(0, 255, (12, 12), dtype=np.uint8)).save(path)
+    for folder in ("faces", "others"):
+        for age in (20, 30):
+            for i in range(6):
+                path = tmp_path / folder / str(age) / f"{i}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(rng.integers(0, 255, (12, 12), dtype=np.uint8)).save(path)
     model = jumbot.adapt(
         tmp_path / "faces",
-        tmp_path / "faces",
+        tmp_path / "others",
         task="regression",
         source_steps=1,
         steps=2,

@@ -252,10 +252,11 @@ def test_options_of_no_method_hide_those_of_training() -> None:
 
 
 def test_a_column_of_labels_by_name(tables: tuple[str, str], tmp_path: Path) -> None:
-    named = tmp_path / "named.csv"
-    named.write_text(Path(tables[0]).read_text().replace("label", "species"))
+    named, other = tmp_path / "named.csv", tmp_path / "other.csv"
+    for file in (named, other):
+        file.write_text(Path(tables[0]).read_text().replace("label", "species"))
     run = str(tmp_path / "run")
-    assert status_of(["adapt", str(named), str(named), "--label", "species", "--out", run, *QUICK]) == 0
+    assert status_of(["adapt", str(named), str(other), "--label", "species", "--out", run, *QUICK]) == 0
     assert status_of(["evaluate", run, str(named), "--label", "species"]) == 0
     assert status_of(["evaluate", run, str(named)]) == 0  # the model knows the name
     assert status_of(["evaluate", run, str(named), "--label", "kind"]) == 2
