@@ -58,6 +58,14 @@ def test_evaluate_shows_accuracy_and_mean_over_classes(rows: tuple[np.ndarray, .
     assert (clf.evaluate(moved[some], others).left_out, found.left_out) == (9, 0)
 
 
+def test_evaluate_compares_times_in_any_unit(rows: tuple[np.ndarray, ...]) -> None:
+    X, y, moved = rows
+    days = np.datetime64("2026-01-01", "D") + y.astype("m8[D]")
+    clf = jumbot.DomainAdaptationClassifier("source-only", random_state=0, steps=5).fit(X, days, X_target=moved)
+    found = [clf.evaluate(moved, days.astype(f"M8[{unit}]")) for unit in ("D", "s", "ns")]
+    assert [(one.left_out, one.accuracy) for one in found] == [(0, found[0].accuracy)] * 3
+
+
 def test_minus_one_marks_the_target(rows: tuple[np.ndarray, ...]) -> None:
     X, y, moved = rows
     both, labels = np.concatenate([X, moved]), np.concatenate([y, np.full(len(moved), -1)])

@@ -63,7 +63,9 @@ def test_fig5_and_fig7_use_the_runs_of_the_table(asked: dict[str, Any], place: P
     assert reproduce("fig5", **asked)["data"] == maps["data"]
     assert (runs[0] / "map-400.npz").stat().st_mtime_ns == mapped
 
-    seen = [r for r in read_metrics(runs[1]) if r["event"] == "evaluation"]
+    seen = [r for r in read_metrics(runs[1]) if r["event"] == "evaluation"][
+        :-1
+    ]  # the last is not with running statistics
     drawn = curves["data"]["curves"]["jumbot"]
     assert drawn["epochs"] == [r["epoch"] for r in seen]
     np.testing.assert_allclose(drawn["accuracies"], [[100 * c for c in r["per_class"]] for r in seen], rtol=1e-5)
@@ -149,3 +151,12 @@ def test_refused(tmp_path: Path) -> None:
         reproduce("fig6", tmp_path, tau=2)
     with refused("shows one task"):
         reproduce("fig5", tmp_path, tasks=["U-M", "M-MM"])
+
+
+def test_the_curve_of_a_class_has_one_kind_of_batch_norms(tmp_path: Path) -> None:
+    """Of two evaluations after the last step the first has running statistics, as all before it."""
+    line = {"event": "evaluation", "epoch": 0, "scores": {}, "accuracy": 0.5, "n": 2, "seconds": 1.0}
+    shares = [(1, "source", [0.2, 0.4]), (2, "adapt", [0.5, 0.6]), (2, "adapt", [0.9, 0.9])]
+    lines = [line | {"step": s, "phase": p, "per_class": x, "mean_class_accuracy": 0.5} for s, p, x in shares]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    np.testing.assert_allclose(fig7.curve_of(tmp_path)["accuracies"], [[20, 40], [50, 60]])

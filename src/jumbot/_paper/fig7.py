@@ -52,8 +52,12 @@ def run(
 
 
 def curve_of(folder: Path) -> dict[str, Any]:
-    """Epochs `(t,)`, accuracies `(t, classes)` in per cent, the epoch in which adaptation starts, samples looked at."""
-    seen = [r for r in read_metrics(folder) if r["event"] == "evaluation"]
+    """Epochs `(t,)`, accuracies `(t, classes)` in per cent, the epoch in which adaptation starts, samples looked at.
+
+    All with running statistics in the batch norms: after the last step there may be a second evaluation, without them.
+    """
+    evaluations = [r for r in read_metrics(folder) if r["event"] == "evaluation"]
+    seen = list({r["step"]: r for r in reversed(evaluations)}.values())[::-1]
     accuracies = np.array([[np.nan if share is None else 100 * share for share in r["per_class"]] for r in seen])
     before = [r["epoch"] for r in seen if r["phase"] == "source"]
     return {

@@ -281,7 +281,10 @@ class DomainAdaptationClassifier(SkadaCalls, ClassifierMixin, AdaptationEstimato
             The accuracy, its mean over classes, and the confusion.
         """
         places = {label: place for place, label in enumerate(self.classes_.tolist())}
-        truth = np.array([places.get(label, UNLABELLED) for label in np.asarray(y).ravel().tolist()], np.int64)
+        labels = np.asarray(y).ravel()
+        if self.classes_.dtype.kind in "mM":  # times in another unit are other numbers
+            labels = labels.astype(self.classes_.dtype)
+        truth = np.array([places.get(label, UNLABELLED) for label in labels.tolist()], np.int64)
         return evaluate(self._scores(X), truth, [str(label) for label in self.classes_])
 
 

@@ -83,3 +83,16 @@ def test_embeddings_keep_their_gradient_under_autocast() -> None:
     assert (embedding > 0.998).all()
     embedding.sum().backward()
     assert (network.backbone[-2].bias.grad > 0).all()
+
+
+def test_a_run_that_starts_from_one_with_another_target_has_batch_norms_of_its_own(tmp_path: Path) -> None:
+    """All steps of source-only are reused, but the means and deviations are not those of the other target."""
+    source, near, far = images(90, 0.0, 0), images(120, 40.0, 1), images(120, 90.0, 2)
+    settings = {"recipe": "digits", "method": "source-only", "batch_size": 30, "source_steps": 0, "steps": 6}
+    common = {**settings, "batch_norm": "target", "judge": False}
+    adapt(source, near, out=tmp_path / "near", **common)
+    alone = adapt(source, far, out=tmp_path / "alone", **common)
+    begun = adapt(source, far, out=tmp_path / "begun", start_from=tmp_path / "near", **common)
+    for one, other in zip(batch_norms(begun.network), batch_norms(alone.network), strict=True):
+        torch.testing.assert_close(one.running_mean, other.running_mean)
+        torch.testing.assert_close(one.running_var, other.running_var)

@@ -164,9 +164,10 @@ class Trainer:
             self._keep_start()
         self.planned, self.total = self.total, self.step
         seconds = self.before + time.monotonic() - start
-        if self.training.evaluate_every != 0 and self.history[-1]["event"] != "evaluation":
+        looks = self.training.evaluate_every != 0 and self.accelerator.is_main_process
+        if looks and self.history[-1]["event"] != "evaluation":
             self._look(seconds)
-        if self._settle_norms() and self.training.evaluate_every != 0:
+        if self._settle_norms() and looks:
             self._look(seconds)
 
     def _keep_start(self) -> None:
@@ -282,6 +283,8 @@ class Trainer:
             self._keep_start()
             self.checkpoints.take_network(begin.run.checkpoint, "checkpoint")
             self.step = self.total
+            if not begin.looks:  # its target is another one
+                self._settle_norms()
         if not self.accelerator.is_main_process:
             return
         for record in begin.records(self.step):
