@@ -39,16 +39,6 @@ def one_line(text: object) -> str:
     return escaped(text).replace("\n", r"\n").replace("\t", r"\t")
 
 
-def first_line(error: BaseException) -> str:
-    r"""The reason of an error of another package, which may be a page, or nothing but its type.
-
-    >>> first_line(ValueError("no such column\n  at line 3")), first_line(EOFError())
-    ('no such column', 'EOFError')
-    """
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 class JumbotError(Exception):
     """Base of all errors of this package: ``except jumbot.JumbotError`` catches each of them."""
 

@@ -135,3 +135,13 @@ def time_for_a_page(begun: float, seconds: float) -> bool:
     (False, True)
     """
     return math.isinf(seconds) or time.monotonic() + max(_PAGE, seconds / 20) < begun + seconds
+
+
+def first_line(error: BaseException) -> str:
+    r"""The reason of an error of another package, which may be a page, or nothing but its type.
+
+    >>> first_line(ValueError("no such column\n  at line 3")), first_line(EOFError())
+    ('no such column', 'EOFError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

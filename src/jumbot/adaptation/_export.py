@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 import jumbot
-from jumbot._base.files import replacing
+from jumbot._base.files import first_line, replacing
 from jumbot.adaptation._evaluation.task import Regression
 from jumbot.data._augment import crop_transform
 from jumbot.data._images import match_channels, resize
 from jumbot.data._inputs import InputFormat, Transform
-from jumbot.errors import ArgumentError, JumbotError, first_line, need
+from jumbot.errors import ArgumentError, JumbotError, need
 
 if TYPE_CHECKING:
     from jumbot import Model

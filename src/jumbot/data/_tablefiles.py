@@ -15,12 +15,13 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
+from jumbot._base.files import first_line
 from jumbot._settings.reading import TaskName
 from jumbot.data._column_kinds import few
 from jumbot.data._delimited import names_in, read_text
 from jumbot.data._frames import NOTHING, Table, checked, pandas, unfold, words_of
 from jumbot.data._remarks import remark
-from jumbot.errors import ArgumentError, first_line, missing
+from jumbot.errors import ArgumentError, missing
 
 TEXT = (".csv", ".tsv", ".tab")
 _HEAD = 4096  # bytes of a part of a workbook, within which its markup begins

@@ -17,7 +17,8 @@ from types import ModuleType
 
 import torch
 
-from jumbot.errors import MissingPackageError, first_line, missing
+from jumbot._base.files import first_line
+from jumbot.errors import MissingPackageError, missing
 
 _FAILURE = "torchvision::nms does not exist"
 _SCHEMA = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"

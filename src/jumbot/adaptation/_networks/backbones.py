@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jumbot._base.files import first_line
 from jumbot._settings.names import OFFLINE, RESNETS, check_backbone, check_weights
 from jumbot.data._inputs import PIXELS
 from jumbot.data._torchvision import import_timm, import_torchvision
-from jumbot.errors import ArgumentError, MissingPackageError, first_line, need, suggest
+from jumbot.errors import ArgumentError, MissingPackageError, need, suggest
 
 _HEADS = ("fc.", "_fc.", "classifier.", "head.", "head_dist.")  # ImageNet classifiers, not part of a backbone
 
